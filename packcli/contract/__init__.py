@@ -1,0 +1,1 @@
+"""The floor: what a sample, a pack and a boundary must be (numpy and the standard library only)."""

@@ -1,0 +1,114 @@
+"""Derived columns: what a row repeats in the words of some trainer, computed at writing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from packcli.contract.columns import Axis
+from packcli.contract.packs import IGNORED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from packcli.contract.packs import Packs
+
+
+def sum_per_pack(packs: Packs, values: NDArray[Any], axis: Axis) -> NDArray[np.int64]:
+    """Add up one value per element over each pack.
+
+    Args:
+        packs: P packs.
+        values: (N,) numbers, one an element on the axis.
+        axis: what the values are counted by.
+
+    Returns:
+        (P,) int64.
+    """
+    inner = packs.members if axis is Axis.SAMPLE else packs.members.through(packs.axes[axis])
+    running = np.zeros(len(values) + 1, dtype=np.int64)
+    np.cumsum(values, out=running[1:])
+    return running[inner.ends] - running[inner.starts]
+
+
+def sample_starts(packs: Packs) -> NDArray[np.int32]:
+    """(S,) int32, the first token of each sample, counted from the start of its pack."""
+    first = packs.tokens.starts
+    return first - np.repeat(first[packs.members.starts], packs.members.lengths)
+
+
+def _cu_seqlens(packs: Packs) -> NDArray[np.int32]:
+    ends = sample_starts(packs) + packs.tokens.lengths
+    places = np.arange(packs.members.total) + packs.members.segment_ids() + 1
+    values = np.zeros(packs.members.total + len(packs), dtype=np.int32)
+    values[places] = ends
+    return values
+
+
+def loss_mask(packs: Packs) -> NDArray[np.int8]:
+    """(N,) int8, 1 where the next token of the same sample is supervised.
+
+    Matches Megatron-Bridge's packed SFT Parquet, which shifts tokens but not this mask.
+    """
+    supervised = packs.columns["labels"] != IGNORED
+    mask = np.zeros(supervised.size, dtype=np.int8)
+    mask[:-1] = supervised[1:]
+    mask[packs.tokens.ends - 1] = 0
+    return mask
+
+
+def _max_seqlen(packs: Packs) -> NDArray[np.int32]:
+    if not len(packs):
+        return np.zeros(0, dtype=np.int32)
+    return np.maximum.reduceat(packs.tokens.lengths, packs.members.starts).astype(np.int32)
+
+
+def _num_supervised(packs: Packs) -> NDArray[np.int32]:
+    supervised = packs.columns["labels"] != IGNORED
+    return sum_per_pack(packs, supervised, Axis.TOKEN).astype(np.int32)
+
+
+def _sum_sq_len(packs: Packs) -> NDArray[np.int64]:
+    return sum_per_pack(packs, packs.tokens.lengths.astype(np.int64) ** 2, Axis.SAMPLE)
+
+
+def _num_patches(packs: Packs) -> NDArray[np.int64]:
+    patches = {
+        axis: packs.columns[name].astype(np.int64).prod(axis=1)
+        for axis, name in ((Axis.IMAGE, "image_grid_thw"), (Axis.VIDEO, "video_grid_thw"))
+    }
+    return sum(
+        (sum_per_pack(packs, values, axis) for axis, values in patches.items()),
+        start=np.zeros(len(packs), dtype=np.int64),
+    )
+
+
+def _sample_index(packs: Packs) -> NDArray[np.int32]:
+    samples = np.arange(packs.members.total, dtype=np.int32)
+    in_pack = samples - np.repeat(packs.members.starts, packs.members.lengths)
+    return np.repeat(in_pack, packs.axes[Axis.MEDIUM].lengths)
+
+
+DERIVED: dict[str, Callable[[Packs], NDArray[Any]]] = {
+    "position_ids": lambda packs: packs.tokens.restarting(),
+    "seq_lengths": lambda packs: packs.tokens.lengths,
+    "cu_seqlens": _cu_seqlens,
+    "seq_start_id": sample_starts,
+    "loss_mask": loss_mask,
+    "length": lambda packs: packs.pack_tokens.lengths,
+    "max_seqlen": _max_seqlen,
+    "num_samples": lambda packs: packs.members.lengths,
+    "num_supervised": _num_supervised,
+    "sum_sq_len": _sum_sq_len,
+    "num_patches": _num_patches,
+    "media.sample_index": _sample_index,
+}
+"""How each derived column follows from the carried ones; the values are flat over all packs."""
+
+
+def medium_shift(packs: Packs) -> NDArray[np.int32]:
+    """(M,) int32, what a medium's place in its sample lacks to be its place in the pack."""
+    return np.repeat(sample_starts(packs), packs.axes[Axis.MEDIUM].lengths)

@@ -1,0 +1,89 @@
+"""What the contract has to know about a model: a few numbers, carried in the manifest."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Grid: TypeAlias = tuple[int, int, int]
+"""Patches of one image or video: temporal, height, width (before merging)."""
+
+
+class Rope(StrEnum):
+    """How position ids grow over a sample."""
+
+    TEXT = "text"
+    """One plane, 0, 1, 2, …: plain text models and vision models with 1-D RoPE."""
+    GRID = "grid"
+    """mRoPE of Qwen2-VL: three planes, one grid per medium, temporal step 1."""
+    TIMED = "timed"
+    """mRoPE of Qwen2.5-VL: as GRID; a video steps second_per_grid x tokens_per_second in time."""
+    FRAMES = "frames"
+    """mRoPE of Qwen3-VL and Qwen3.5: a video is one grid [1, h, w] for every temporal patch."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """Facts that decide slots and positions.
+
+    Attributes:
+        family: the family file that made the sample, e.g. ``qwen3_vl``.
+        vocab_size: exclusive upper bound of token ids.
+        rope: how positions grow.
+        image_token_id: id of an image slot, None in a text-only model.
+        video_token_id: id of a video slot, None where the family has none.
+        merge_size: patches per side that the vision merger turns into one slot.
+        tokens_per_second: temporal positions per second (`Rope.TIMED` only).
+    """
+
+    family: str
+    vocab_size: int
+    rope: Rope = Rope.TEXT
+    image_token_id: int | None = None
+    video_token_id: int | None = None
+    merge_size: int = 1
+    tokens_per_second: float = 1.0
+
+    def slots(self, grids: NDArray[np.integer]) -> NDArray[np.int64]:
+        """Token slots of each grid: ``prod(grid) // merge_size ** 2``.
+
+        Args:
+            grids: (n, 3) integers, patches.
+
+        Returns:
+            (n,) int64, token slots.
+        """
+        patches = np.asarray(grids, dtype=np.int64).reshape(-1, 3).prod(axis=1)
+        return patches // self.merge_size**2
+
+    @property
+    def has_mrope(self) -> bool:
+        """Whether the family stores three-plane position ids."""
+        return self.rope is not Rope.TEXT
+
+    @property
+    def has_media(self) -> bool:
+        """Whether the family has image or video slots."""
+        return self.image_token_id is not None or self.video_token_id is not None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the facts as they stand in the manifest."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> ModelFacts:
+        """Read the facts back from a manifest.
+
+        Raises:
+            TypeError: a field is missing or unknown.
+            ValueError: `rope` names no kind of positions.
+        """
+        fields = dict(data)
+        rope = Rope(fields.pop("rope"))
+        return cls(rope=rope, **fields)

@@ -1,0 +1,139 @@
+"""mRoPE: three planes of positions for one sample, without a model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from packcli.contract.model import ModelFacts, Rope
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+
+class _Blocks(NamedTuple):
+    """Runs of slots that each fill one grid, all (n,) int64.
+
+    Attributes:
+        starts: first token of each block.
+        sides: (n, 3) slots: temporal, height, width.
+        steps: (n,) float32, temporal positions per temporal patch.
+    """
+
+    starts: NDArray[np.int64]
+    sides: NDArray[np.int64]
+    steps: NDArray[np.float32]
+
+
+def mrope(
+    input_ids: NDArray[np.integer],
+    image_grids: ArrayLike,
+    video_grids: ArrayLike,
+    facts: ModelFacts,
+    seconds_per_grid: ArrayLike | None = None,
+) -> NDArray[np.int32]:
+    """Return the positions of one sample, from 0.
+
+    Matches transformers' `get_rope_index` (models/qwen2_vl, qwen2_5_vl, qwen3_vl, qwen3_5).
+    Blocks are told apart by the grids, so two media may touch; upstream fails on those.
+
+    Args:
+        input_ids: (T,) int32, token ids.
+        image_grids: (n, 3) patches, in the order of their slots.
+        video_grids: (m, 3) patches, in the order of their slots.
+        facts: the model.
+        seconds_per_grid: (m,) float64, seconds per temporal patch; None means 1.
+
+    Returns:
+        (3, T) int32: temporal, height and width plane.
+
+    Raises:
+        ValueError: slots and grids do not match, or the model has no mRoPE.
+    """
+    if facts.rope is Rope.TEXT:
+        raise ValueError(f"family {facts.family} has one plane of positions, not three")
+    ids = np.asarray(input_ids)
+    images = _place(ids, facts.image_token_id, _sides(image_grids, facts), "image")
+    videos = _video_blocks(ids, _sides(video_grids, facts), facts, seconds_per_grid)
+    if not images.starts.size + videos.starts.size:
+        return np.tile(np.arange(ids.size, dtype=np.int32), (3, 1))
+    order = np.argsort(np.concatenate([images.starts, videos.starts]))
+    blocks = _Blocks(
+        np.concatenate([images.starts, videos.starts])[order],
+        np.concatenate([images.sides, videos.sides])[order],
+        np.concatenate([images.steps, videos.steps])[order],
+    )
+    return _fill(ids.size, blocks)
+
+
+def _sides(grids: ArrayLike, facts: ModelFacts) -> NDArray[np.int64]:
+    patches = np.asarray(grids, dtype=np.int64).reshape(-1, 3)
+    if np.any(patches < 1) or np.any(patches[:, 1:] % facts.merge_size):
+        raise ValueError(
+            f"grids must be positive multiples of merge_size {facts.merge_size} in height and "
+            f"width, found {patches.tolist()[:4]}"
+        )
+    return patches // np.array([1, facts.merge_size, facts.merge_size])
+
+
+def _video_blocks(
+    ids: NDArray[np.integer],
+    sides: NDArray[np.int64],
+    facts: ModelFacts,
+    seconds_per_grid: ArrayLike | None,
+) -> _Blocks:
+    videos = sides.shape[0]
+    if facts.rope is Rope.FRAMES:
+        sides = np.repeat(sides, sides[:, 0], axis=0)
+        sides[:, 0] = 1
+    blocks = _place(ids, facts.video_token_id, sides, "video")
+    if facts.rope is Rope.TIMED:
+        # float32 throughout: upstream's seconds are a float32 tensor, and its product is cut off
+        seconds = np.ones(videos) if seconds_per_grid is None else np.asarray(seconds_per_grid)
+        if seconds.size != videos:
+            raise ValueError(f"{videos} video grids need as many seconds, found {seconds.size}")
+        steps = seconds.reshape(-1).astype(np.float32) * np.float32(facts.tokens_per_second)
+        blocks = blocks._replace(steps=steps)
+    return blocks
+
+
+def _place(
+    ids: NDArray[np.integer], token: int | None, sides: NDArray[np.int64], kind: str
+) -> _Blocks:
+    """Find where each grid's slots start; every one must be a run without a gap."""
+    found = np.flatnonzero(ids == token) if token is not None else np.empty(0, dtype=np.int64)
+    sizes = sides.prod(axis=1)
+    ends = np.cumsum(sizes)
+    needed = int(ends[-1]) if ends.size else 0
+    if found.size != needed:
+        raise ValueError(
+            f"{found.size} {kind} slots, but the {sides.shape[0]} {kind} grids need {needed}"
+        )
+    starts = found[ends - sizes]
+    broken = np.flatnonzero(found[ends - 1] - starts + 1 != sizes)
+    if broken.size:
+        raise ValueError(f"the slots of {kind} grid {int(broken[0])} do not stand side by side")
+    return _Blocks(starts, sides, np.ones(sizes.size, dtype=np.float32))
+
+
+def _fill(length: int, blocks: _Blocks) -> NDArray[np.int32]:
+    sizes = blocks.sides.prod(axis=1)
+    ends = blocks.starts + sizes
+    # a block advances the text after it by its longer side only, not by its slots
+    saved = sizes - blocks.sides[:, 1:].max(axis=1)
+    lag = np.zeros(length + 1, dtype=np.int64)
+    lag[ends] = saved  # ends differ from each other, as blocks hold at least one slot
+    text = np.arange(length) - np.cumsum(lag[:-1])
+    planes = np.tile(text.astype(np.int32), (3, 1))
+    block = np.repeat(np.arange(sizes.size), sizes)
+    local = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    at = blocks.starts[block] + local
+    base = text[blocks.starts][block]
+    rows, columns = blocks.sides[block, 1], blocks.sides[block, 2]
+    line = local // columns
+    step = (line // rows).astype(np.float32) * blocks.steps[block]
+    planes[0, at] = base + step.astype(np.int64)
+    planes[1, at] = base + line % rows
+    planes[2, at] = base + local % columns
+    return planes

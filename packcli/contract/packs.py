@@ -1,0 +1,160 @@
+"""Packs: a run of packs, column by column. An encoded sample is a pack of one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from packcli.contract.columns import BY_NAME, RAGGED, Axis, Column, columns_for
+from packcli.contract.offsets import Offsets
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from packcli.contract.model import ModelFacts
+
+IGNORED = -100
+"""The label that no loss looks at (Hugging Face convention)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Packs:
+    """P packs of S samples, every carried column flat over all of them, in one physical order.
+
+    Joining packs is grouping: the samples stay where they are and only `members` changes, so
+    no token-aligned column can be left behind or moved by another permutation.
+
+    Attributes:
+        facts: the model that the samples were made for.
+        members: P segments over S samples: which samples share a pack.
+        axes: for each ragged axis, S segments: the elements of each sample on that axis.
+        columns: carried columns by name: ``(N,)``, ``(planes, N)`` or ``(N, width)`` arrays;
+            opaque ones are object arrays.
+    """
+
+    facts: ModelFacts
+    members: Offsets
+    axes: Mapping[Axis, Offsets]
+    columns: Mapping[str, NDArray[Any]]
+
+    def __post_init__(self) -> None:
+        """Refuse undeclared, missing or misaligned columns.
+
+        Raises:
+            ValueError: naming the column.
+        """
+        carried = {column.name for column in carried_columns(self.facts)}
+        if unknown := set(self.columns) - carried:
+            raise ValueError(f"columns that the table does not declare: {sorted(unknown)}")
+        if missing := carried - set(self.columns):
+            raise ValueError(f"columns are missing: {sorted(missing)}")
+        for name, values in self.columns.items():
+            column, expected = BY_NAME[name], self.count(BY_NAME[name].axis)
+            if _element_count(column, values) != expected:
+                found = _element_count(column, values)
+                raise ValueError(f"{name}: {found} elements, {column.axis} axis has {expected}")
+
+    @property
+    def tokens(self) -> Offsets:
+        """S segments: the tokens of each sample."""
+        return self.axes[Axis.TOKEN]
+
+    @property
+    def pack_tokens(self) -> Offsets:
+        """P segments: the tokens of each pack."""
+        return self.members.through(self.tokens)
+
+    def __len__(self) -> int:
+        """Return the number of packs, P."""
+        return len(self.members)
+
+    def count(self, axis: Axis) -> int:
+        """Return the number of elements over all packs on an axis."""
+        if axis is Axis.SAMPLE:
+            return self.members.total
+        return len(self) if axis is Axis.PACK else self.axes[axis].total
+
+    def grouped(self, members: Offsets) -> Packs:
+        """Join: let the samples, as they lie, share packs in another way."""
+        if members.total != self.members.total:
+            raise ValueError(f"{members.total} members, {self.members.total} samples")
+        return replace(self, members=members)
+
+    def joined(self) -> Packs:
+        """Join all packs into one."""
+        return self.grouped(Offsets.from_lengths([self.members.total]))
+
+    def take(self, order: NDArray[np.integer]) -> Packs:
+        """Take samples in another order, as packs of one.
+
+        Args:
+            order: (n,) sample numbers; some may be left out or repeat.
+        """
+        places = {axis: self.axes[axis].gather(order) for axis in self.axes}
+        places[Axis.SAMPLE] = np.asarray(order, dtype=np.int64)
+        columns = {
+            name: taken(BY_NAME[name], values, places[BY_NAME[name].axis])
+            for name, values in self.columns.items()
+        }
+        axes = {axis: offsets.take(order) for axis, offsets in self.axes.items()}
+        return Packs(self.facts, Offsets.unit(len(order)), axes, columns)
+
+    def rows(self, order: NDArray[np.integer]) -> Packs:
+        """Take whole packs in another order."""
+        return self.take(self.members.gather(order)).grouped(self.members.take(order))
+
+    @classmethod
+    def concatenated(cls, parts: Sequence[Packs]) -> Packs:
+        """Put runs of packs one behind the other.
+
+        Raises:
+            ValueError: no parts, or parts made for different models.
+        """
+        if not parts or any(part.facts != parts[0].facts for part in parts):
+            raise ValueError("packs of one model are needed, at least one")
+        columns = {
+            name: _appended(BY_NAME[name], [part.columns[name] for part in parts])
+            for name in parts[0].columns
+        }
+        axes = {
+            axis: Offsets.from_lengths(np.concatenate([p.axes[axis].lengths for p in parts]))
+            for axis in parts[0].axes
+        }
+        members = Offsets.from_lengths(np.concatenate([part.members.lengths for part in parts]))
+        return cls(parts[0].facts, members, axes, columns)
+
+
+def carried_columns(facts: ModelFacts) -> tuple[Column, ...]:
+    """Return the columns that `Packs` of a model hold; the others are derived from them."""
+    return tuple(column for column in columns_for(facts) if not column.derived)
+
+
+def held_axes(facts: ModelFacts) -> tuple[Axis, ...]:
+    """Return the ragged axes of a model's packs."""
+    used = {column.axis for column in carried_columns(facts)}
+    return tuple(axis for axis in RAGGED if axis in used)
+
+
+def taken(column: Column, values: NDArray[Any], places: NDArray[np.int64]) -> NDArray[Any]:
+    """Take elements of a column by their flat places."""
+    return values[:, places] if column.planes > 1 else values[places]
+
+
+def boxed(elements: Sequence[Any]) -> NDArray[Any]:
+    """Put opaque elements (text, lists) into an object array, one a place."""
+    box = np.empty(len(elements), dtype=object)
+    for place, element in enumerate(elements):
+        box[place] = element
+    return box
+
+
+def _element_count(column: Column, values: NDArray[Any]) -> int:
+    return int(values.shape[-1]) if column.planes > 1 else len(values)
+
+
+def _appended(column: Column, parts: list[NDArray[Any]]) -> NDArray[Any]:
+    return np.concatenate(parts, axis=1 if column.planes > 1 else 0)

@@ -1,0 +1,271 @@
+"""Rows: packs as they rest on disk, before anything in them is believed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from packcli.contract.columns import BY_NAME, Axis, Column
+from packcli.contract.model import ModelFacts
+from packcli.contract.offsets import Offsets
+from packcli.contract.packs import Packs, boxed, carried_columns, held_axes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+UNKNOWN_MODEL = ModelFacts(family="unknown", vocab_size=np.iinfo(np.int32).max)
+"""Facts for foreign files checked without a model: no media, no mRoPE, any token id."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cells:
+    """One column of R rows.
+
+    Attributes:
+        values: (N,) the innermost elements of all rows, one behind the other.
+        rows: (R + 1,) int64, where each row's elements (or inner lists) start; None when the
+            column holds one value a row.
+        inner: (M + 1,) int64, where each inner list starts in `values`; None without them.
+        dtype: the type on disk, e.g. ``list<int32>``.
+        nulls: how many values or lists are null.
+    """
+
+    values: NDArray[Any]
+    rows: NDArray[np.int64] | None
+    inner: NDArray[np.int64] | None
+    dtype: str
+    nulls: int = 0
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """(R,) int64, elements (or inner lists) of each row."""
+        if self.rows is None:
+            return np.ones(len(self.values), dtype=np.int64)
+        return np.diff(self.rows)
+
+    def take(self, keep: NDArray[np.int64]) -> Cells:
+        """Keep some rows."""
+        if self.rows is None:
+            return Cells(self.values[keep], None, None, self.dtype, self.nulls)
+        rows, places = _gather(self.rows, keep)
+        if self.inner is None:
+            return Cells(self.values[places], rows, None, self.dtype, self.nulls)
+        inner, places = _gather(self.inner, places)
+        return Cells(self.values[places], rows, inner, self.dtype, self.nulls)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """R rows of a shard.
+
+    Attributes:
+        count: R.
+        cells: columns by name (struct fields as ``struct.field``); any names.
+        facts: the model that they are read for.
+    """
+
+    count: int
+    cells: Mapping[str, Cells]
+    facts: ModelFacts = UNKNOWN_MODEL
+
+    def take(self, keep: NDArray[np.int64]) -> Rows:
+        """Keep some rows."""
+        return Rows(len(keep), {n: c.take(keep) for n, c in self.cells.items()}, self.facts)
+
+    @property
+    def tokens(self) -> NDArray[np.int64]:
+        """(R,) int64, tokens of each row, told by ``input_ids``."""
+        return self.cells["input_ids"].lengths
+
+    def boundaries(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Read where samples start, from the best column that is there.
+
+        ``cu_seqlens``, else ``seq_lengths``, else ``seq_start_id``, else the restarts of
+        ``position_ids``, else one sample a row.
+
+        Returns:
+            Row offsets (R + 1,) and the boundaries of each row, 0 … T each, flat.
+        """
+        cells, tokens = self.cells, self.tokens
+        if "cu_seqlens" in cells:
+            cu = cells["cu_seqlens"]
+            assert cu.rows is not None  # noqa: S101 - a list column, told by its type before
+            return cu.rows, cu.values.astype(np.int64)
+        if "seq_lengths" in cells:
+            return _boundaries_from_lengths(cells["seq_lengths"])
+        if "seq_start_id" in cells:
+            return _closed(cells["seq_start_id"], tokens)
+        if "position_ids" in cells:
+            return _closed(_restarts(cells["position_ids"]), tokens)
+        unit = Cells(np.zeros(self.count, np.int64), np.arange(self.count + 1), None, "list<int64>")
+        return _closed(unit, tokens)
+
+    def packs(self) -> Packs:
+        """Believe the rows: build `Packs` from them.
+
+        Only for rows in which every frame rule holds. Columns that are not there are filled
+        with neutral values; rules that look at them do not run.
+        """
+        counts, flat = self.boundaries()
+        members = Offsets.from_lengths(np.diff(counts) - 1)
+        inside = np.ones(len(flat), dtype=bool)
+        inside[counts[:-1]] = False
+        lengths = np.diff(flat, prepend=0)[inside]
+        axes = {Axis.TOKEN: Offsets.from_lengths(lengths)}
+        for axis in held_axes(self.facts):
+            if axis is not Axis.TOKEN:
+                axes[axis] = self._spread(axis, members, axes[Axis.TOKEN])
+        columns = {c.name: self._carried(c, members, axes) for c in carried_columns(self.facts)}
+        return Packs(self.facts, members, axes, columns)
+
+    def _spread(self, axis: Axis, members: Offsets, tokens: Offsets) -> Offsets:
+        """Tell how many grids or media each sample holds."""
+        if axis is Axis.MEDIUM:
+            place = self._media_places(members, tokens)
+        else:
+            place = self._grid_places(axis, tokens)
+        return Offsets.from_lengths(np.bincount(place, minlength=members.total))
+
+    def _media_places(self, members: Offsets, tokens: Offsets) -> NDArray[np.int64]:
+        cells = self.cells.get("media.token_start")
+        if cells is None:
+            return np.zeros(0, dtype=np.int64)
+        pack_start = members.through(tokens).starts.astype(np.int64)
+        first = cells.values + np.repeat(pack_start, cells.lengths)
+        return np.searchsorted(tokens.ends, first, side="right")
+
+    def _grid_places(self, axis: Axis, tokens: Offsets) -> NDArray[np.int64]:
+        name = f"{axis}_grid_thw"
+        token = self.facts.image_token_id if axis is Axis.IMAGE else self.facts.video_token_id
+        if name not in self.cells or token is None:
+            return np.zeros(0, dtype=np.int64)
+        grids = self.cells[name].values.reshape(-1, 3)
+        slot_places = np.flatnonzero(self.cells["input_ids"].values == token)
+        last_slot = np.cumsum(self.facts.slots(grids)) - 1
+        return np.searchsorted(tokens.ends, slot_places[last_slot], side="right")
+
+    def _carried(
+        self, column: Column, members: Offsets, axes: Mapping[Axis, Offsets]
+    ) -> NDArray[Any]:
+        count = members.total if column.axis is Axis.SAMPLE else axes[column.axis].total
+        cells = self.cells.get(column.name)
+        if cells is None:
+            return _neutral(column, count)
+        if column.planes > 1:
+            return planes_from_rows(cells.values, self.tokens, column.planes)
+        values = cells.values.reshape(-1, column.width) if column.width > 1 else cells.values
+        if column.shifts:
+            first = axes[Axis.TOKEN].starts - np.repeat(
+                members.through(axes[Axis.TOKEN]).starts, members.lengths
+            )
+            values = values - np.repeat(first, axes[column.axis].lengths)
+        return values if column.opaque else values.astype(_numpy(column), copy=False)
+
+
+def planes_from_rows(values: NDArray[Any], tokens: NDArray[np.int64], planes: int) -> NDArray[Any]:
+    """Turn row-major planes (each row: plane 0, plane 1, …) into one array a plane.
+
+    Args:
+        values: (planes * N,) as rows hold them.
+        tokens: (R,) tokens of each row, sum N.
+        planes: how many planes each row holds.
+
+    Returns:
+        (planes, N).
+    """
+    return values[_plane_places(tokens, planes)]
+
+
+def rows_from_planes(values: NDArray[Any], tokens: NDArray[np.integer]) -> NDArray[Any]:
+    """Undo `planes_from_rows`.
+
+    Args:
+        values: (planes, N).
+        tokens: (R,) tokens of each row, sum N.
+
+    Returns:
+        (planes * N,) as rows hold them.
+    """
+    flat = np.empty(values.size, dtype=values.dtype)
+    flat[_plane_places(tokens, values.shape[0])] = values
+    return flat
+
+
+def _plane_places(tokens: NDArray[np.integer], planes: int) -> NDArray[np.int64]:
+    sizes = tokens.astype(np.int64)
+    starts = np.cumsum(sizes) - sizes
+    first = np.arange(int(sizes.sum()), dtype=np.int64) + np.repeat(starts * (planes - 1), sizes)
+    return first + np.arange(planes, dtype=np.int64)[:, None] * np.repeat(sizes, sizes)
+
+
+def _neutral(column: Column, count: int) -> NDArray[Any]:
+    if column.opaque:
+        return boxed([[] if column.dtype.startswith("list") else ""] * count)
+    shape = (column.planes, count) if column.planes > 1 else (count,)
+    shape = (count, column.width) if column.width > 1 else shape
+    return np.full(shape, -100 if column.name == "labels" else 0, dtype=_numpy(column))
+
+
+def _numpy(column: Column) -> str:
+    return "uint8" if column.dtype == "digest" else column.dtype
+
+
+def _gather(
+    offsets: NDArray[np.int64], keep: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    sizes = np.diff(offsets)[keep]
+    ends = np.cumsum(sizes)
+    total = int(ends[-1]) if len(ends) else 0
+    places = np.arange(total) + np.repeat(offsets[:-1][keep] - (ends - sizes), sizes)
+    return np.concatenate([[0], ends]), places
+
+
+def _boundaries_from_lengths(cells: Cells) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    sizes = cells.lengths + 1
+    rows = np.concatenate([[0], np.cumsum(sizes)])
+    steps = np.zeros(int(rows[-1]), dtype=np.int64)
+    inside = np.ones(len(steps), dtype=bool)
+    inside[rows[:-1]] = False
+    steps[inside] = cells.values
+    running = np.cumsum(steps)
+    return rows, running - np.repeat(running[rows[:-1]], sizes)
+
+
+def _closed(
+    starts: Cells, tokens: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Close each row's sample starts with T."""
+    rows = np.concatenate([[0], np.cumsum(starts.lengths + 1)])
+    flat = np.empty(int(rows[-1]), dtype=np.int64)
+    last = np.zeros(len(flat), dtype=bool)
+    last[rows[1:] - 1] = True
+    flat[last] = tokens
+    flat[~last] = starts.values
+    return rows, flat
+
+
+def _restarts(positions: Cells) -> Cells:
+    assert positions.rows is not None  # noqa: S101 - a list column, told by its type before
+    places = np.flatnonzero(positions.values == 0)
+    row = np.searchsorted(positions.rows, places, side="right") - 1
+    counts = np.bincount(row, minlength=len(positions.rows) - 1)
+    rows = np.concatenate([[0], np.cumsum(counts)])
+    return Cells(places - positions.rows[row], rows, None, positions.dtype)
+
+
+def expected_dtype(column: Column) -> str:
+    """Return the type that a declared column has on disk."""
+    element = "fixed_size_binary[16]" if column.dtype == "digest" else column.dtype
+    if column.axis is Axis.PACK:
+        return element
+    nested = column.planes > 1 or (column.width > 1 and column.dtype != "digest")
+    return f"list<list<{element}>>" if nested else f"list<{element}>"
+
+
+def declared(name: str) -> Column | None:
+    """Return the declared column of that name, if any."""
+    return BY_NAME.get(name)

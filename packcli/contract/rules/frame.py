@@ -1,0 +1,196 @@
+"""Frame rules: types, presence and lengths of columns, without which nothing can be read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from packcli.contract.columns import FORBIDDEN, Axis, columns_for
+from packcli.contract.rows import declared, expected_dtype
+from packcli.contract.rules.rule import Hit, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from packcli.contract.rows import Cells, Rows
+
+_BOUNDARY = {"cu_seqlens", "seq_lengths", "seq_start_id"}
+_GRIDS = {"image_grid_thw", "video_grid_thw"}
+
+
+def _forbidden(rows: Rows) -> Iterator[Hit]:
+    for name in rows.cells:
+        if name in FORBIDDEN:
+            yield Hit(None, f"column {name!r} must not be stored: {FORBIDDEN[name]}")
+
+
+def _present(rows: Rows) -> Iterator[Hit]:
+    if "input_ids" not in rows.cells:
+        yield Hit(None, "no column 'input_ids': there are no tokens to check")
+
+
+def _types_of(rows: Rows, names: set[str] | None, excluded: set[str]) -> Iterator[Hit]:
+    for name, cells in rows.cells.items():
+        column = declared(name)
+        if column is None or name in excluded or (names is not None and name not in names):
+            continue
+        if cells.dtype != expected_dtype(column):
+            found, expected = cells.dtype, expected_dtype(column)
+            yield Hit(None, f"column {name!r} has type {found}, expected {expected}")
+
+
+def _types(rows: Rows) -> Iterator[Hit]:
+    yield from _types_of(rows, None, _BOUNDARY | _GRIDS)
+
+
+def _boundary_types(rows: Rows) -> Iterator[Hit]:
+    for hit in _types_of(rows, _BOUNDARY, set()):
+        yield Hit(None, f"{hit.message}: varlen kernels take int32 boundaries and nothing else")
+
+
+def _grid_types(rows: Rows) -> Iterator[Hit]:
+    yield from _types_of(rows, _GRIDS, set())
+
+
+def _nulls(rows: Rows) -> Iterator[Hit]:
+    for name, cells in rows.cells.items():
+        if cells.nulls and declared(name) is not None:
+            yield Hit(None, f"column {name!r} holds {cells.nulls} nulls, expected none")
+
+
+def _token_lengths(rows: Rows) -> Iterator[Hit]:
+    for column in columns_for(rows.facts):
+        cells = rows.cells.get(column.name)
+        if cells is None or column.axis is not Axis.TOKEN:
+            continue
+        elements = _plane_lengths(cells, column.planes) if column.planes > 1 else cells.lengths
+        for row in np.flatnonzero(elements != rows.tokens).tolist():
+            yield Hit(row, f"{column.name} has {elements[row]} values, {rows.tokens[row]} expected")
+
+
+def _plane_lengths(cells: Cells, planes: int) -> NDArray[np.int64]:
+    """(R,) tokens of each row told by its planes; -1 where the planes are not alike."""
+    if cells.rows is None or cells.inner is None:
+        return np.full(len(cells.lengths), -1)
+    result = np.full(len(cells.lengths), -1, dtype=np.int64)
+    whole = np.flatnonzero(cells.lengths == planes)
+    sizes = np.diff(cells.inner)
+    each = sizes[cells.rows[:-1][whole][:, None] + np.arange(planes)]
+    alike = (each == each[:, :1]).all(axis=1)
+    result[whole[alike]] = each[alike, 0]
+    return result
+
+
+def _zero_rows(rows: Rows) -> Iterator[Hit]:
+    for row in np.flatnonzero(rows.tokens == 0).tolist():
+        yield Hit(row, "the pack has no tokens")
+
+
+def _sample_lengths(rows: Rows) -> Iterator[Hit]:
+    counts, _ = rows.boundaries()
+    samples = np.diff(counts) - 1
+    for column in columns_for(rows.facts):
+        cells = rows.cells.get(column.name)
+        if cells is None or column.axis is not Axis.SAMPLE or column.name in _BOUNDARY:
+            continue
+        for row in np.flatnonzero(cells.lengths != samples).tolist():
+            yield Hit(
+                row, f"{column.name} has {cells.lengths[row]} values for {samples[row]} samples"
+            )
+
+
+def _grid_shapes(rows: Rows) -> Iterator[Hit]:
+    for name in sorted(_GRIDS & set(rows.cells)):
+        cells = rows.cells[name]
+        if cells.rows is None or cells.inner is None:
+            continue
+        bad = np.diff(cells.inner) != 3  # noqa: PLR2004 - a grid is t, h, w
+        row = np.searchsorted(cells.rows, np.flatnonzero(bad), side="right") - 1
+        for number in np.unique(row).tolist():
+            yield Hit(number, f"{name} holds a grid that is not [t, h, w]")
+
+
+def _media_lengths(rows: Rows) -> Iterator[Hit]:
+    for name in ("second_per_grid_ts",):
+        cells, grids = rows.cells.get(name), rows.cells.get("video_grid_thw")
+        if cells is None or grids is None:
+            continue
+        for row in np.flatnonzero(cells.lengths != grids.lengths).tolist():
+            yield Hit(row, f"{name} has {cells.lengths[row]} values, {grids.lengths[row]} videos")
+
+
+FRAME = (
+    Rule(
+        "columns.missing",
+        0,
+        "input_ids, and in packcli's own shards every declared column, is there",
+        "re-create the shard with `packcli pack`",
+        frame=_present,
+    ),
+    Rule(
+        "columns.forbidden",
+        0,
+        "no column carries a name that makes a trainer take another path",
+        "drop the column; boundaries are carried by position_ids and cu_seqlens",
+        frame=_forbidden,
+    ),
+    Rule(
+        "columns.type",
+        0,
+        "every declared column has its declared type",
+        "re-create the shard with `packcli pack`, or cast the column",
+        frame=_types,
+    ),
+    Rule(
+        "boundary.dtype",
+        0,
+        "boundaries are int32",
+        "cast cu_seqlens to int32 before writing",
+        frame=_boundary_types,
+    ),
+    Rule(
+        "grid.dtype",
+        0,
+        "grids are int32 triples",
+        "write grids as list<list<int32>> of [t, h, w]",
+        frame=_grid_types,
+    ),
+    Rule(
+        "columns.null",
+        0,
+        "no declared column holds nulls",
+        "write empty lists instead of nulls",
+        frame=_nulls,
+    ),
+    Rule("pack.empty", 1, "a pack has at least one token", "drop the row", frame=_zero_rows),
+    Rule(
+        "columns.length",
+        1,
+        "every token-aligned column of a row has T values",
+        "move all token-aligned columns by one permutation",
+        frame=_token_lengths,
+    ),
+    Rule(
+        "grid.shape",
+        1,
+        "a grid is [t, h, w], and per-video columns have one value a video",
+        "write one [t, h, w] for each image or video",
+        frame=lambda rows: _chain(_grid_shapes(rows), _media_lengths(rows)),
+    ),
+)
+
+SAMPLES = Rule(
+    "columns.samples",
+    7,
+    "every per-sample column of a row has B values",
+    "write one value for each sample of the pack",
+    frame=_sample_lengths,
+)
+
+
+def _chain(*hits: Iterator[Hit]) -> Iterator[Hit]:
+    for part in hits:
+        yield from part

@@ -1,0 +1,151 @@
+"""What a rule is, and where it was broken."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from packcli.contract.model import ModelFacts
+    from packcli.contract.packs import Packs
+    from packcli.contract.rows import Rows
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One place in a batch of rows where a rule is broken.
+
+    Attributes:
+        row: the row of the batch; None when the whole shard is meant.
+        message: expected, found, and what it means.
+        sample: the sample in its pack.
+        token: the token in its pack.
+    """
+
+    row: int | None
+    message: str
+    sample: int | None = None
+    token: int | None = None
+
+
+class FrameCheck(Protocol):
+    """Looks at rows as they rest on disk."""
+
+    def __call__(self, rows: Rows) -> Iterator[Hit]:
+        """Yield a hit for each row that breaks the rule."""
+        ...
+
+
+class PackCheck(Protocol):
+    """Looks at packs whose frame is sound, and at the derived columns stored with them."""
+
+    def __call__(self, packs: Packs, rows: Rows) -> Iterator[Hit]:
+        """Yield hits, at most one a sample."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One law of the contract.
+
+    Attributes:
+        code: stable name, e.g. ``boundary.end``.
+        tier: a row that breaks a rule is not shown to rules of a higher tier, so that each
+            fault is reported under its own name.
+        law: what must hold.
+        remedy: what to do when it does not.
+        needs: columns without which the rule cannot be checked.
+        frame: the check of a frame rule, or None.
+        check: the check of a rule on sound packs, or None.
+    """
+
+    code: str
+    tier: int
+    law: str
+    remedy: str
+    needs: tuple[str, ...] = ()
+    frame: FrameCheck | None = None
+    check: PackCheck | None = None
+
+    def missing(self, rows: Rows) -> tuple[str, ...]:
+        """Name what keeps the rule from running on these rows: columns, or facts of a model."""
+        return tuple(need for need in self.needs if not _holds(need, rows))
+
+
+def _holds(need: str, rows: Rows) -> bool:
+    if need in _FACTS:
+        return _FACTS[need](rows.facts)
+    return need in rows.cells
+
+
+def _knows_model(facts: ModelFacts) -> bool:
+    return facts.family != "unknown"
+
+
+def _has_media(facts: ModelFacts) -> bool:
+    return facts.has_media
+
+
+def _has_mrope(facts: ModelFacts) -> bool:
+    return facts.has_mrope
+
+
+_FACTS = {
+    "model": _knows_model,
+    "model with media": _has_media,
+    "model with mRoPE": _has_mrope,
+}
+
+
+def first_per_row(rows: NDArray[np.integer]) -> Iterator[int]:
+    """Yield the index of the first entry of each row number in a sorted list of rows.
+
+    Args:
+        rows: (n,) row numbers, ascending.
+    """
+    if len(rows):
+        change = np.flatnonzero(np.diff(rows, prepend=rows[0] - 1))
+        yield from change.tolist()
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a flat token lies."""
+
+    row: int
+    sample: int
+    token: int
+
+
+def place_of(packs: Packs, flat_token: int) -> Place:
+    """Tell row, sample in the pack and token in the pack of a flat token."""
+    sample = int(np.searchsorted(packs.tokens.ends, flat_token, side="right"))
+    row = int(np.searchsorted(packs.members.ends, sample, side="right"))
+    first_sample = int(packs.members.values[row])
+    return Place(row, sample - first_sample, flat_token - int(packs.tokens.values[first_sample]))
+
+
+def token_hits(packs: Packs, wrong: NDArray[np.bool_], message: _Message) -> Iterator[Hit]:
+    """Yield one hit a sample for tokens that are marked wrong.
+
+    Args:
+        packs: the packs.
+        wrong: (N,) bool over all tokens.
+        message: makes the text from a flat token number.
+    """
+    tokens = np.flatnonzero(wrong)
+    samples = np.searchsorted(packs.tokens.ends, tokens, side="right")
+    for index in first_per_row(samples):
+        token = int(tokens[index])
+        place = place_of(packs, token)
+        yield Hit(place.row, message(token), place.sample, place.token)
+
+
+class _Message(Protocol):
+    def __call__(self, token: int, /) -> str: ...

@@ -1,0 +1,227 @@
+"""Slot rules: token slots, grids and positions of media agree, sample by sample."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from packcli.contract.columns import Axis
+from packcli.contract.model import Rope
+from packcli.contract.mrope import mrope
+from packcli.contract.rules.rule import Hit, Rule, first_per_row, place_of, token_hits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from packcli.contract.model import ModelFacts
+    from packcli.contract.packs import Packs
+    from packcli.contract.rows import Rows
+
+
+def _kinds(facts: ModelFacts) -> Iterator[tuple[str, str, int]]:
+    for kind, token in (("image", facts.image_token_id), ("video", facts.video_token_id)):
+        if token is not None:
+            yield kind, f"{kind}_grid_thw", token
+
+
+def _count(rows: Rows) -> Iterator[Hit]:
+    for kind, column, token in _kinds(rows.facts):
+        ids = rows.cells["input_ids"].values
+        if column in rows.cells:
+            yield from _count_kind(rows, kind, np.flatnonzero(ids == token))
+        elif np.any(ids == token):
+            yield Hit(None, f"there are {kind} slots and no column {column}")
+
+
+def _count_kind(rows: Rows, kind: str, slot_places: NDArray[np.int64]) -> Iterator[Hit]:
+    """Compare slots and grids, per pack, then where the samples of a pack meet."""
+    cells = rows.cells[f"{kind}_grid_thw"]
+    assert cells.rows is not None  # noqa: S101 - list columns only, told by grid.dtype before
+    ends = np.concatenate([[0], np.cumsum(rows.facts.slots(cells.values.reshape(-1, 3)))])
+    row_ends = np.cumsum(rows.tokens)
+    per_row = np.bincount(
+        np.searchsorted(row_ends, slot_places, side="right"), minlength=rows.count
+    )
+    told = ends[cells.rows[1:]] - ends[cells.rows[:-1]]
+    wrong = per_row != told
+    for row in np.flatnonzero(wrong).tolist():
+        yield Hit(row, f"{per_row[row]} {kind} slots, grids make {told[row]}")
+    if not wrong.any():
+        yield from _straddling(rows, kind, slot_places, ends)
+
+
+def _straddling(
+    rows: Rows, kind: str, slot_places: NDArray[np.int64], ends: NDArray[np.int64]
+) -> Iterator[Hit]:
+    """Find samples whose slots are not a whole number of grids."""
+    counts, flat = rows.boundaries()
+    inside = np.ones(len(flat), dtype=bool)
+    inside[counts[:-1]] = False
+    row_start = np.repeat(np.cumsum(rows.tokens) - rows.tokens, np.diff(counts) - 1)
+    sample_ends = row_start + flat[inside]
+    slots = np.searchsorted(slot_places, sample_ends)
+    wrong = np.flatnonzero(~np.isin(slots, ends))
+    first = np.cumsum(np.diff(counts) - 1) - (np.diff(counts) - 1)
+    row = np.searchsorted(first, wrong, side="right") - 1
+    for index in first_per_row(row):
+        sample, number = int(wrong[index]), int(row[index])
+        has = int(slots[sample] - (slots[sample - 1] if sample else 0))
+        message = f"{has} {kind} slots in the sample are not a whole number of grids"
+        yield Hit(number, message, sample - int(first[number]))
+
+
+def _grid_order(packs: Packs, rows: Rows) -> Iterator[Hit]:
+    """Every run of slots starts where a grid (or a frame of one) starts."""
+    del rows
+    ids = packs.columns["input_ids"]
+    for kind, column, token in _kinds(packs.facts):
+        marked = ids == token
+        place_in_slots = np.cumsum(marked) - 1
+        begins = marked & ~np.concatenate([[False], marked[:-1]])
+        grids = _frames(packs.columns[column].astype(np.int64), kind, packs.facts)
+        edges = np.concatenate([[0], np.cumsum(packs.facts.slots(grids))])
+        wrong = np.zeros(len(ids), dtype=bool)
+        starts = np.flatnonzero(begins)
+        wrong[starts[~np.isin(place_in_slots[starts], edges)]] = True
+        yield from token_hits(
+            packs, wrong, lambda _, k=kind: f"{k} slots start here, but no {k} grid does"
+        )
+
+
+def _frames(grids: NDArray[np.int64], kind: str, facts: ModelFacts) -> NDArray[np.int64]:
+    """Split a video grid [t, h, w] into t grids [1, h, w] where the family does."""
+    if kind == "image" or facts.rope is not Rope.FRAMES:
+        return grids
+    split = np.repeat(grids, grids[:, 0], axis=0)
+    split[:, 0] = 1
+    return split
+
+
+def _mm_type(packs: Packs, rows: Rows) -> Iterator[Hit]:
+    del rows
+    ids, stored = packs.columns["input_ids"], packs.columns["mm_token_type_ids"]
+    expected = np.zeros(len(ids), dtype=np.int8)
+    for value, (_, _, token) in zip((1, 2), _kinds(packs.facts), strict=False):
+        expected[ids == token] = value
+    yield from token_hits(
+        packs,
+        stored != expected,
+        lambda token: f"mm_token_type_ids is {stored[token]}, expected {expected[token]}",
+    )
+
+
+def _mrope(packs: Packs, rows: Rows) -> Iterator[Hit]:
+    del rows
+    expected, stored = mrope_of(packs), packs.columns["mrope_position_ids"]
+    yield from token_hits(
+        packs,
+        (stored != expected).any(axis=0),
+        lambda token: (
+            f"mRoPE [t, h, w] is {stored[:, token].tolist()}, "
+            f"grids and ids say {expected[:, token].tolist()}"
+        ),
+    )
+
+
+def mrope_of(packs: Packs) -> NDArray[np.int32]:
+    """Compute the mRoPE planes of every sample from its ids and grids.
+
+    Returns:
+        (3, N) int32, each sample from 0.
+    """
+    planes = np.repeat(packs.tokens.restarting()[None], 3, axis=0)
+    images, videos = packs.axes[Axis.IMAGE], packs.axes[Axis.VIDEO]
+    seconds = packs.columns.get("second_per_grid_ts")
+    for sample in np.flatnonzero((images.lengths > 0) | (videos.lengths > 0)).tolist():
+        at = slice(packs.tokens.values[sample], packs.tokens.values[sample + 1])
+        image = slice(images.values[sample], images.values[sample + 1])
+        video = slice(videos.values[sample], videos.values[sample + 1])
+        planes[:, at] = mrope(
+            packs.columns["input_ids"][at],
+            packs.columns["image_grid_thw"][image],
+            packs.columns["video_grid_thw"][video],
+            packs.facts,
+            None if seconds is None else seconds[video],
+        )
+    return planes
+
+
+def _span(packs: Packs, rows: Rows) -> Iterator[Hit]:
+    """Each medium's place and size are those of its grid's slots."""
+    del rows
+    start, count = media_spans(packs)
+    first = np.repeat(packs.tokens.starts, packs.axes[Axis.MEDIUM].lengths)
+    stored_start = packs.columns["media.token_start"] + first
+    stored_count = packs.columns["media.token_count"]
+    if len(start) != len(stored_start):
+        yield Hit(None, f"{len(stored_start)} media, {len(start)} grids")
+        return
+    wrong = np.flatnonzero((stored_start != start) | (stored_count != count))
+    for medium in wrong.tolist():
+        place = place_of(packs, int(start[medium]))
+        message = (
+            f"medium at {stored_start[medium] - first[medium]} with {stored_count[medium]} slots; "
+            f"slots say {start[medium] - first[medium]} with {count[medium]}"
+        )
+        yield Hit(place.row, message, place.sample, place.token)
+
+
+def media_spans(packs: Packs) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """First slot (flat token number) and slot count of every medium, in token order."""
+    starts, counts = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for _, column, token in _kinds(packs.facts):
+        slots = np.flatnonzero(packs.columns["input_ids"] == token)
+        sizes = packs.facts.slots(packs.columns[column])
+        starts.append(slots[np.cumsum(sizes) - sizes])
+        counts.append(sizes)
+    start, count = np.concatenate(starts), np.concatenate(counts)
+    order = np.argsort(start, kind="stable")
+    return start[order], count[order]
+
+
+SLOT_COUNT = Rule(
+    "slot.count",
+    8,
+    "slots of a sample are the sum of prod(grid) // merge_size² over its grids",
+    "re-encode the sample: the model will refuse it, hours into training",
+    ("model with media",),
+    frame=_count,
+)
+
+SLOTS = (
+    Rule(
+        "slot.grid_order",
+        10,
+        "grids stand in the order of their slots",
+        "keep image_grid_thw and video_grid_thw in the order of the placeholders",
+        ("model with media",),
+        check=_grid_order,
+    ),
+    Rule(
+        "mm_type.value",
+        10,
+        "mm_token_type_ids is 1 at image slots, 2 at video slots, else 0",
+        "derive it from input_ids",
+        ("model with media", "mm_token_type_ids"),
+        check=_mm_type,
+    ),
+    Rule(
+        "media.span",
+        11,
+        "every medium names its own first slot and slot count",
+        "re-encode the sample",
+        ("model with media", "media.token_start", "media.token_count"),
+        check=_span,
+    ),
+    Rule(
+        "mrope.sample",
+        11,
+        "mRoPE planes are computed per sample, from 0, from its ids and grids",
+        "call get_rope_index per sample, before packing",
+        ("model with mRoPE", "mrope_position_ids"),
+        check=_mrope,
+    ),
+)

@@ -1,0 +1,1 @@
+"""Media without pixels: where a file lies, how large an image is, what a video holds."""

@@ -1,0 +1,147 @@
+"""Where a medium's bytes lie: a file under the media root, a data URI, or the record itself."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import io
+import os
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, BinaryIO
+from urllib.parse import unquote_to_bytes
+
+from packcli.contract.errors import Rejection
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from packcli.encode.conversation import MediaRef
+
+_SHOWN = 60
+
+
+@dataclass(frozen=True, slots=True)
+class MediaRoot:
+    """The folder that media paths are relative to, and must not leave.
+
+    Attributes:
+        path: the folder; resolved once.
+        allow_outside: whether `..`, absolute paths and links may leave it.
+    """
+
+    path: Path
+    allow_outside: bool = False
+    real: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Resolve the folder once, links included."""
+        object.__setattr__(self, "real", os.path.realpath(self.path))
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Bytes of a medium that can be opened.
+
+    Attributes:
+        name: for messages: the path as the record gives it, or the start of a data URI.
+        path: the file; None for bytes that are at hand.
+        data: the bytes; None for a file.
+        size: bytes.
+    """
+
+    name: str
+    path: str | None
+    data: bytes | None
+    size: int
+
+    def open(self) -> BinaryIO:
+        """Open for reading.
+
+        Raises:
+            Rejection: `media_missing`, the file cannot be opened.
+        """
+        if self.path is None:
+            return io.BytesIO(self.data or b"")
+        try:
+            return open(self.path, "rb")  # noqa: PTH123 - the caller closes; str paths are cheap
+        except OSError as error:
+            raise Rejection("media_missing", f"{self.path}: {error.strerror}") from error
+
+
+def locate(ref: MediaRef, root: MediaRoot) -> Source:
+    """Find a medium.
+
+    Raises:
+        Rejection: `media_missing`, `media_empty`, `media_outside_root`,
+            `media_remote_disabled`, `bad_data_uri` or `bad_media_ref`.
+    """
+    if ref.data is not None:
+        return _at_hand("embedded bytes", ref.data)
+    uri = ref.uri or ""
+    scheme, colon, _ = uri.partition(":")
+    scheme = scheme.lower() if colon and len(scheme) > 1 and scheme.isalnum() else ""
+    if scheme == "data":
+        return _at_hand(f"{uri[:_SHOWN]}…", _data_uri(uri))
+    if scheme in {"http", "https"}:
+        raise Rejection(
+            "media_remote_disabled",
+            f"{uri[:_SHOWN]}: remote media are not fetched; download it and name the file",
+        )
+    if scheme == "file":
+        uri = uri[5:].removeprefix("//")
+    elif scheme and "://" in uri:
+        raise Rejection("bad_media_ref", f"{uri[:_SHOWN]}: no such scheme; give a path")
+    return _file(uri, root)
+
+
+def _at_hand(name: str, data: bytes) -> Source:
+    if not data:
+        raise Rejection("media_empty", f"{name} holds no bytes; embed the file again")
+    return Source(name, None, data, len(data))
+
+
+def _data_uri(uri: str) -> bytes:
+    head, comma, body = uri.partition(",")
+    if not comma:
+        raise Rejection("bad_data_uri", f"{uri[:_SHOWN]}: no comma before the data")
+    if head.rpartition(";")[2].strip().lower() != "base64":
+        return unquote_to_bytes(body)
+    packed = "".join(body.split())
+    try:
+        return base64.b64decode(packed + "=" * (-len(packed) % 4), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise Rejection("bad_data_uri", f"{uri[:_SHOWN]}: not base64: {error}") from error
+
+
+def _file(uri: str, root: MediaRoot) -> Source:
+    if not uri or "\0" in uri:
+        raise Rejection("bad_media_ref", f"{uri!r} is not a path")
+    path = os.path.join(root.real, uri)  # noqa: PTH118 - twice as fast as pathlib, once a medium
+    try:
+        if not root.allow_outside and not _inside(path, root.real):
+            raise Rejection(
+                "media_outside_root",
+                f"{uri} leaves the media root {root.path}; move it in, or --allow-outside-root",
+            )
+        status = os.stat(path)  # noqa: PTH116 - as above
+    except OSError as error:
+        raise Rejection("media_missing", f"{path}: {error.strerror}; see --media-root") from error
+    if status.st_size == 0:
+        raise Rejection("media_empty", f"{path} has no bytes; copy it again")
+    if not os.path.isfile(path):  # noqa: PTH113 - as above
+        raise Rejection("bad_media_ref", f"{path} is not a file")
+    return Source(uri, path, None, status.st_size)
+
+
+def _inside(path: str, real_root: str) -> bool:
+    folder, name = os.path.split(path)
+    real = os.path.join(_real_folder(folder), name)  # noqa: PTH118 - as above
+    if os.path.islink(real) or name in {"", ".", ".."}:  # noqa: PTH114 - as above
+        real = os.path.realpath(real)
+    return real.startswith(real_root.rstrip(os.sep) + os.sep)
+
+
+@lru_cache(maxsize=4096)
+def _real_folder(folder: str) -> str:
+    return os.path.realpath(folder)

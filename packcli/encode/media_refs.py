@@ -1,0 +1,182 @@
+"""References to media: the forms in which records name them, and who takes which."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, cast
+
+from packcli.contract.errors import Rejection
+from packcli.encode.conversation import JsonObject, Kind, MediaRef
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+OPTION_NAMES = {
+    "fps": "fps",
+    "nframes": "num_frames",
+    "num_frames": "num_frames",
+    "min_frames": "min_frames",
+    "max_frames": "max_frames",
+    "min_pixels": "min_pixels",
+    "max_pixels": "max_pixels",
+}
+"""Per-record options of sampling and size, by every name they come under."""
+
+_PLACES = {
+    "image": ("image", "image_url", "url", "path", "base64"),
+    "video": ("video", "video_url", "url", "path"),
+}
+_FIELDS: dict[Kind, tuple[str, str]] = {"image": ("images", "image"), "video": ("videos", "video")}
+
+
+def read_options(source: Mapping[str, Any]) -> dict[str, float]:
+    """Collect sampling and size options.
+
+    Raises:
+        Rejection: `bad_record`, an option is not a positive number.
+    """
+    found: dict[str, float] = {}
+    for key, name in OPTION_NAMES.items():
+        value = source.get(key)
+        if value is None:
+            continue
+        if not isinstance(value, int | float) or isinstance(value, bool) or not value > 0:
+            raise Rejection("bad_record", f"{key} is {value!r}; give a positive number")
+        found[name] = value
+    return found
+
+
+def read_media(record: JsonObject, kind: Kind) -> list[MediaRef]:
+    """Read `images` / `image` or `videos` / `video`: one entry, or a list of them.
+
+    Raises:
+        Rejection: `bad_media_ref`, an entry names nothing.
+    """
+    for name in _FIELDS[kind]:
+        value = record.get(name)
+        if value is not None:
+            entries = cast("list[Any]", value) if isinstance(value, list) else [value]
+            return [read_ref(entry, kind, name) for entry in entries]
+    return []
+
+
+def read_ref(entry: object, kind: Kind, where: str) -> MediaRef:
+    """Read one reference.
+
+    Args:
+        entry: an address, bytes, an object that holds one of them, or a video's list of frames.
+        kind: what it is.
+        where: how a message calls the place.
+
+    Raises:
+        Rejection: `bad_media_ref`, the entry names nothing.
+    """
+    if isinstance(entry, str) and entry:
+        return MediaRef(kind, uri=entry)
+    if isinstance(entry, bytes) and entry:
+        return MediaRef(kind, data=entry)
+    if isinstance(entry, dict):
+        return _from_object(cast("JsonObject", entry), kind, where)
+    if isinstance(entry, list) and kind == "video" and entry:
+        frames = cast("list[object]", entry)
+        return MediaRef(kind, frames=tuple(read_ref(f, "image", f"{where} frame") for f in frames))
+    raise _names_nothing(entry, kind, where)
+
+
+def find_ref(part: JsonObject, kind: Kind) -> MediaRef | None:
+    """Read the reference inside a content part; None when the part only marks a place."""
+    places = ("bytes", *_PLACES[kind])
+    return read_ref(part, kind, f"{kind} part") if _any_of(part, places) else None
+
+
+def _any_of(source: JsonObject, names: tuple[str, ...]) -> bool:
+    return any(source.get(name) is not None for name in names)
+
+
+def _from_object(entry: JsonObject, kind: Kind, where: str) -> MediaRef:
+    options = read_options(entry)
+    path = entry.get("path")
+    if entry.get("bytes") is not None:
+        data = _bytes(entry["bytes"], where)
+        return MediaRef(
+            kind, uri=path if isinstance(path, str) else None, data=data, options=options
+        )
+    if entry.get("base64") is not None:
+        return MediaRef(kind, data=_bytes(entry["base64"], where), options=options)
+    for name in _PLACES[kind]:
+        if entry.get(name) is not None:
+            found = read_ref(entry[name], kind, where)
+            return replace(found, options={**found.options, **options})
+    raise _names_nothing(entry, kind, where)
+
+
+def _bytes(value: object, where: str) -> bytes:
+    """Take bytes as they are, or from base64 text (JSON has no bytes)."""
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, str) and value:
+        try:
+            return base64.b64decode(value, validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise Rejection("bad_media_ref", f"{where}: bytes are not base64: {error}") from None
+    raise Rejection("bad_media_ref", f"{where}: bytes must be base64 text, found {value!r:.40}")
+
+
+def _names_nothing(entry: object, kind: Kind, where: str) -> Rejection:
+    message = f"{where}: {entry!r:.60} names no {kind}; give a path, an address or bytes"
+    return Rejection("bad_media_ref", message)
+
+
+@dataclass(slots=True)
+class MediaSupply:
+    """The media of a record, handed to placeholders in order.
+
+    Attributes:
+        waiting: entries of `images` and `videos`, by kind.
+        options: options of the whole record; a medium's own win.
+        tags: placeholders seen so far that take the next entry, by kind.
+        placed: the media in placeholder order.
+    """
+
+    waiting: dict[Kind, list[MediaRef]]
+    options: Mapping[str, Any]
+    tags: dict[Kind, int] = field(default_factory=lambda: {"image": 0, "video": 0})
+    placed: list[MediaRef] = field(default_factory=list[MediaRef])
+
+    def take(self, kind: Kind) -> None:
+        """Give the next entry to a placeholder."""
+        place = self.tags[kind]
+        self.tags[kind] += 1
+        if place < len(self.waiting[kind]):
+            self.place(self.waiting[kind][place])
+
+    def place(self, ref: MediaRef) -> None:
+        """Put a medium that a content part names itself."""
+        self.placed.append(replace(ref, options={**self.options, **ref.options}))
+
+    def check(self) -> None:
+        """Compare placeholders with media.
+
+        Raises:
+            Rejection: `tag_count_mismatch`, with both counts.
+        """
+        for kind, entries in self.waiting.items():
+            tags, media = self.tags[kind], len(entries)
+            if tags != media:
+                remedy = (
+                    f"add a placeholder or drop {_a(kind)}"
+                    if tags < media
+                    else f"add {_a(kind)} or drop a placeholder"
+                )
+                counts = f"{_count(media, kind)}, {_count(tags, f'<{kind}> placeholder')}"
+                raise Rejection("tag_count_mismatch", f"{counts}; {remedy}")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _a(kind: Kind) -> str:
+    return "an image" if kind == "image" else "a video"

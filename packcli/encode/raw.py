@@ -1,0 +1,110 @@
+"""Raw records: bytes with their place in a file, and how they become a JSON object."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, cast
+
+import orjson
+
+from packcli.contract.errors import Rejection
+
+RECORD_LIMIT = 64 * 2**20
+"""Bytes of one record; longer ones are rejected without being held in memory."""
+
+_LONG_NUMBER = b"0" * 19
+_DIGITS_AS_ZERO = bytes.maketrans(b"123456789", b"0" * 9)
+_INT_DIGITS = 4000
+_KINDS = {"list": "an array", "str": "a string", "NoneType": "null", "bool": "a truth value"}
+
+
+@dataclass(frozen=True, slots=True)
+class ByteRange:
+    """A part of a file that is read by itself; a record belongs to it if its first byte does.
+
+    Attributes:
+        start: bytes, the first byte of the range.
+        stop: bytes, one past the last byte.
+        newlines: how many newlines stand before `start`, so that line numbers stay physical.
+    """
+
+    start: int
+    stop: int
+    newlines: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RawRecord:
+    """One line of a file, or one element of a JSON array.
+
+    Attributes:
+        line: physical line number of the first byte, from 1.
+        offset: bytes, where the record starts in the file.
+        raw: the bytes, without the line end.
+        fault: what is known to be wrong before parsing (cut, or too long), else None.
+    """
+
+    line: int
+    offset: int
+    raw: bytes
+    fault: str | None = None
+
+    @property
+    def blank(self) -> bool:
+        """Whether there is nothing but white space: counted, and not a record."""
+        return self.fault is None and not self.raw.strip()
+
+
+def parse(record: RawRecord) -> dict[str, Any]:
+    """Turn bytes into a JSON object, exactly and without a schema.
+
+    NaN, infinities and integers of any size are kept, as the standard library reads them.
+
+    Raises:
+        Rejection: `bad_json`, `bad_utf8`, `bad_unicode` or `bad_record`.
+    """
+    if record.fault is not None:
+        raise Rejection("bad_json", record.fault)
+    value = _value(record.raw)
+    if not isinstance(value, dict):
+        kind = _KINDS.get(type(value).__name__, "a number")
+        raise Rejection("bad_record", f"the record is {kind}, not a JSON object; write one object")
+    return cast("dict[str, Any]", value)
+
+
+def _value(raw: bytes) -> object:
+    # orjson turns integers beyond 64 bits into floats without a word: those go the slow way
+    if _LONG_NUMBER not in raw.translate(_DIGITS_AS_ZERO):
+        try:
+            return orjson.loads(raw)
+        except orjson.JSONDecodeError:
+            pass
+    return _value_by_stdlib(raw)
+
+
+def _value_by_stdlib(raw: bytes) -> object:
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise Rejection(
+            "bad_utf8", f"byte {error.start} of the record is not UTF-8; save the file as UTF-8"
+        ) from None
+    try:
+        value = json.loads(text, parse_int=_integer)
+        if "\\u" in text:
+            json.dumps(value, ensure_ascii=False).encode()
+    except RecursionError:
+        raise Rejection("bad_json", "brackets are nested too deeply; flatten the record") from None
+    except UnicodeEncodeError:
+        raise Rejection(
+            "bad_unicode", "a \\u escape is half of a surrogate pair; write the whole character"
+        ) from None
+    except ValueError as error:
+        raise Rejection("bad_json", f"not valid JSON: {error}; mend or drop the line") from None
+    return value
+
+
+def _integer(digits: str) -> int | str:
+    """Keep giant integers as text: Python refuses to convert them, and no field needs one."""
+    return int(digits) if len(digits) <= _INT_DIGITS else digits

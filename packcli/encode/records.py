@@ -1,0 +1,135 @@
+"""A JSON object of any accepted shape becomes a conversation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+from packcli.contract.errors import Rejection
+from packcli.encode.conversation import (
+    NO_OPTIONS,
+    Conversation,
+    JsonObject,
+    Kind,
+    MediaRef,
+    Part,
+    Turn,
+)
+from packcli.encode.media_refs import OPTION_NAMES, MediaSupply, read_media, read_options
+from packcli.encode.shapes import read_messages
+from packcli.encode.turns import is_call, read_json, read_turn
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Conversation", "Kind", "MediaRef", "Part", "Turn", "read_record"]
+
+_CHAT_KEYS = ("messages", "conversations", "conversation", "completion", "response", "output")
+_OPTION_SOURCES = ("mm_processor_kwargs", "chat_template_kwargs")
+_RESERVED = ("messages", "tools", "add_generation_prompt", "continue_final_message", "documents")
+_AUDIO = ("audio", "audios")
+
+
+def read_record(record: JsonObject) -> Conversation:
+    """Read a record of any shape.
+
+    Raises:
+        Rejection: `bad_record`, `bad_role`, `bad_media_ref`, `tag_count_mismatch`,
+            `empty_conversation`, `no_supervised_tokens`, `empty_target` or `zero_length`.
+    """
+    if any(record.get(key) for key in _AUDIO):
+        raise Rejection("bad_record", "audio is not supported; drop it or the record")
+    if isinstance(record.get("text"), str) and all(record.get(k) is None for k in _CHAT_KEYS):
+        return _document(record)
+    messages = read_messages(record)
+    supply = _supply(record)
+    turns = tuple(_turns(messages, supply))
+    supply.check()
+    _check(turns)
+    return Conversation(
+        _identity(record),
+        turns,
+        tuple(supply.placed),
+        _tools(record.get("tools")),
+        _template_kwargs(record),
+    )
+
+
+def _document(record: JsonObject) -> Conversation:
+    if not record["text"]:
+        raise Rejection("zero_length", "text is empty; drop the record")
+    media = _supply(record)
+    media.check()
+    return Conversation(_identity(record), (), text=record["text"])
+
+
+def _identity(record: JsonObject) -> str | None:
+    name = record.get("id")
+    return str(name) if isinstance(name, str | int | float) else None
+
+
+def _supply(record: JsonObject) -> MediaSupply:
+    waiting: dict[Kind, list[MediaRef]] = {
+        "image": read_media(record, "image"),
+        "video": read_media(record, "video"),
+    }
+    options: Mapping[str, Any] = NO_OPTIONS
+    if any(record.get(key) is not None for key in (*OPTION_NAMES, *_OPTION_SOURCES)):
+        options = {}
+        for source in (record, *(record.get(key) for key in _OPTION_SOURCES)):
+            options |= read_options(cast("JsonObject", source)) if isinstance(source, dict) else {}
+    return MediaSupply(waiting, options)
+
+
+def _turns(messages: list[Any], supply: MediaSupply) -> list[Turn]:
+    turns: list[Turn] = []
+    joins = False
+    for number, message in enumerate(messages, 1):
+        where = f"turn {number}"
+        if not isinstance(message, dict):
+            raise Rejection("bad_record", f"{where} is {message!r:.40}; give an object with role")
+        turn = read_turn(cast("JsonObject", message), where, supply)
+        # neighbouring call turns are parallel calls of one answer
+        if joins and is_call(message):
+            turns[-1] = replace(
+                turns[-1], tool_calls=[*(turns[-1].tool_calls or ()), *(turn.tool_calls or ())]
+            )
+        else:
+            turns.append(turn)
+        joins = is_call(message)
+    return turns
+
+
+def _check(turns: tuple[Turn, ...]) -> None:
+    if not turns:
+        raise Rejection("empty_conversation", "there is no turn; drop the record")
+    answers = [turn for turn in turns if turn.role == "assistant"]
+    if not answers:
+        raise Rejection("no_supervised_tokens", "there is no assistant turn; add an answer")
+    if all(turn.empty for turn in answers):
+        raise Rejection("empty_target", "every assistant turn is empty; write an answer")
+
+
+def _tools(value: object) -> list[JsonObject] | None:
+    if isinstance(value, str):
+        value = read_json(value, "tools") if value.strip() else None
+    if not value:
+        return None
+    tools = cast("list[object]", [value] if isinstance(value, dict) else value)
+    if not isinstance(value, list | dict) or not all(isinstance(tool, dict) for tool in tools):
+        raise Rejection("bad_record", f"tools is {value!r:.40}; give a list of objects")
+    return cast("list[JsonObject]", tools)
+
+
+def _template_kwargs(record: JsonObject) -> dict[str, Any]:
+    value = record.get("chat_template_kwargs")
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise Rejection("bad_record", f"chat_template_kwargs is {value!r:.40}; give an object")
+    kwargs = cast("JsonObject", value)
+    for name in _RESERVED:
+        if name in kwargs:
+            message = f"chat_template_kwargs must not set {name}; it comes from the record"
+            raise Rejection("bad_record", message)
+    return {key: item for key, item in kwargs.items() if key not in OPTION_NAMES}

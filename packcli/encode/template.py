@@ -1,0 +1,245 @@
+"""The model's chat template, rendered as transformers renders it."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, cast
+
+from jinja2 import nodes
+from jinja2.exceptions import SecurityError, TemplateError
+from jinja2.ext import Extension, loopcontrols
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.utils import Namespace
+
+from packcli.contract.errors import InputError, Rejection
+from packcli.encode.marks import CLOSE, OPEN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from jinja2.parser import Parser
+
+OUTPUT_LIMIT = 2**26
+"""Characters that one rendering may have."""
+
+_GENERATION = re.compile(r"\{%[-+]?\s*generation\s*[-+]?%\}")
+_PROBE = "packcli probe"
+
+
+class _GenerationTag(Extension):
+    """`{% generation %}`: the block is rendered between two marks, wherever it ends up."""
+
+    tags = {"generation"}  # noqa: RUF012 - jinja2 declares it so
+
+    def parse(self, parser: Parser) -> nodes.Node:
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+        return nodes.CallBlock(self.call_method("_mark"), [], [], body).set_lineno(line)
+
+    def _mark(self, caller: Callable[[], str]) -> str:
+        return f"{OPEN}{caller()}{CLOSE}"
+
+
+class _TemplateNamespace(Namespace):
+    """A namespace that stores no underscored names."""
+
+    def __init__(*args: Any, **kwargs: Any) -> None:  # noqa: ANN401, N805 - `self` may be a key
+        names = dict(*args[1:], **kwargs)
+        for name in names:
+            _refuse_private(name)
+        Namespace.__init__(args[0], names)
+
+    def __setitem__(self, name: str, value: object) -> None:
+        _refuse_private(name)
+        super().__setitem__(name, value)
+
+
+def _refuse_private(name: str) -> None:
+    if name.startswith("_"):
+        raise SecurityError(f"a chat template may not store {name!r} in a namespace")
+
+
+class _TemplateDict:
+    """The name `dict` in a template: callable, without attributes to climb on."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> dict[Any, Any]:  # noqa: ANN401
+        return dict(*args, **kwargs)
+
+    def fromkeys(self, *args: Any) -> dict[Any, Any]:  # noqa: ANN401 - as the builtin
+        return dict.fromkeys(*args)
+
+
+def _to_json(  # noqa: PLR0913 - the options that templates may pass
+    value: object,
+    ensure_ascii: bool = False,  # noqa: FBT001, FBT002
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,  # noqa: FBT001, FBT002
+) -> str:
+    return json.dumps(
+        value,
+        ensure_ascii=ensure_ascii,
+        indent=indent,
+        separators=separators,
+        sort_keys=sort_keys,
+    )
+
+
+def _raise(message: str) -> None:
+    raise TemplateError(message)
+
+
+def _now(layout: str) -> str:
+    return datetime.now().strftime(layout)  # noqa: DTZ005 - local time, as transformers has it
+
+
+def environment() -> ImmutableSandboxedEnvironment:
+    """Build the sandbox.
+
+    Matches transformers' `_compile_jinja_template` (utils/chat_template_utils.py, 5.24).
+    """
+    made = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[_GenerationTag, loopcontrols]
+    )
+    made.filters["tojson"] = _to_json
+    names: dict[str, Any] = {
+        "raise_exception": _raise,
+        "strftime_now": _now,
+        "dict": _TemplateDict(),
+        "namespace": _TemplateNamespace,
+    }
+    made.globals.update(names)
+    return made
+
+
+class ChatTemplate:
+    """One compiled template and what it was found to accept.
+
+    Args:
+        source: the text of the template.
+        variables: names of special tokens that transformers hands to every template.
+
+    Attributes:
+        marks_answers: whether the template has `{% generation %}`.
+        text_as_parts: text has to be given as a list of parts.
+        parts_as_text: a list of text parts has to be joined.
+    """
+
+    def __init__(self, source: str, variables: Mapping[str, str]) -> None:
+        self.source = source
+        self.marks_answers = _GENERATION.search(source) is not None
+        self._variables = dict(variables)
+        try:
+            self._template = environment().from_string(source)
+        except TemplateError as error:
+            raise InputError(f"the chat template does not compile: {error}") from None
+        as_text = self._shows_probe(_PROBE)
+        as_parts = self._shows_probe([{"type": "text", "text": _PROBE}])
+        self.text_as_parts = as_parts and not as_text
+        self.parts_as_text = as_text and not as_parts
+
+    def _shows_probe(self, content: object) -> bool:
+        try:
+            shown = self.render([{"role": "user", "content": content}])
+        except Rejection:
+            return False
+        return _PROBE in shown and "'text'" not in shown
+
+    def render(
+        self,
+        messages: list[dict[str, Any]],
+        tools: list[Any] | None = None,
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> str:
+        """Render a conversation.
+
+        Raises:
+            Rejection: `template_error`, with the template's own message.
+        """
+        context: dict[str, Any] = {
+            **self._variables,
+            **(kwargs or {}),
+            "messages": messages,
+            "tools": tools,
+            "documents": None,
+            "add_generation_prompt": False,
+        }
+        blocks: list[str] = []
+        left = OUTPUT_LIMIT
+        try:
+            for block in self._template.generate(context):
+                left -= len(block)
+                if left < 0:
+                    break
+                blocks.append(block)
+        except Exception as error:  # noqa: BLE001 - a template runs any expression on any data
+            raise Rejection(
+                "template_error", f"the chat template refuses: {_line(error)}"
+            ) from None
+        if left < 0:
+            limit = f"the chat template wrote more than {OUTPUT_LIMIT} characters"
+            raise Rejection("template_error", f"{limit}; drop the record or mend the template")
+        return "".join(blocks)
+
+
+def _line(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    return f"{text:.300}" if isinstance(error, TemplateError) else f"{type(error).__name__}: {text}"
+
+
+def read_template(directory: Path, *, with_tools: bool = False) -> str | None:
+    """Find the text of the chat template: its own file, an older JSON file, or the config.
+
+    Args:
+        directory: the model directory.
+        with_tools: take the template named `tool_use` where several are given.
+
+    Raises:
+        InputError: a file is there and cannot be read.
+    """
+    single = directory / "chat_template.jinja"
+    if single.is_file():
+        return single.read_text(encoding="utf-8")
+    for name in ("chat_template.json", "tokenizer_config.json"):
+        found = read_object(directory / name).get("chat_template")
+        if isinstance(found, list):
+            entries = cast("list[dict[str, str]]", found)
+            named = {entry["name"]: entry["template"] for entry in entries}
+            found = named.get("tool_use") if with_tools and "tool_use" in named else None
+            found = found or named.get("default")
+        if isinstance(found, str):
+            return found
+    return None
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Read a JSON object of a model directory; empty when the file is absent.
+
+    Raises:
+        InputError: the file is not a JSON object.
+    """
+    if not path.is_file():
+        return {}
+    try:
+        value = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise InputError(f"{path}: not valid JSON: {error}; copy the file again") from None
+    if not isinstance(value, dict):
+        raise InputError(f"{path}: not a JSON object; copy the file again")
+    return cast("dict[str, Any]", value)
+
+
+def special_variables(config: Mapping[str, Any]) -> dict[str, str]:
+    """Return the special tokens by name (`eos_token`, …), as templates may print them.
+
+    Matches `special_tokens_map` of transformers' tokenizers.
+    """
+    found: dict[str, str] = {}
+    for name, value in config.items():
+        text = cast("dict[str, Any]", value).get("content") if isinstance(value, dict) else value
+        if name.endswith("_token") and isinstance(text, str):
+            found[name] = text
+    return found

@@ -1,0 +1,51 @@
+"""Qwen2-VL: 14-pixel patches, every video frame unless asked, one run of slots per medium."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from packcli.contract.model import Rope
+from packcli.families.frames import stepped_frames
+from packcli.families.native import VideoRule
+from packcli.families.processor_config import (
+    Generation,
+    ModelDefaults,
+    VideoDefaults,
+    open_native,
+)
+from packcli.families.resize import fit_each_frame
+
+if TYPE_CHECKING:
+    from packcli.families.family import Family, VideoWrapper
+    from packcli.families.model_files import ModelFiles
+
+MODEL_TYPES = ("qwen2_vl",)
+
+_GENERATION = Generation(
+    family="qwen2_vl",
+    model=ModelDefaults(
+        vocab_size=152064,
+        image_token_id=151655,
+        video_token_id=151656,
+        rope=Rope.GRID,
+    ),
+    video=VideoDefaults(
+        patch_size=14,
+        shortest_edge=128 * 28 * 28,
+        longest_edge=28 * 28 * 768,
+        fps=None,
+        do_sample_frames=False,
+        max_video_tokens=128_000,
+        top_level_pixels=True,
+    ),
+    rule=VideoRule(sample=stepped_frames, fit=fit_each_frame),
+)
+
+
+def open_model(files: ModelFiles, video_wrapper: VideoWrapper) -> Family:
+    """Open a Qwen2-VL directory.
+
+    Raises:
+        InputError: its files are missing, contradict each other or hold a wrong type.
+    """
+    return open_native(files, _GENERATION, video_wrapper)

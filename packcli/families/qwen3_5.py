@@ -1,0 +1,51 @@
+"""Qwen3.5: 16-pixel patches, two frames a second, a time before every frame pair."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from packcli.contract.model import Rope
+from packcli.families.frames import spread_frames
+from packcli.families.native import VideoRule
+from packcli.families.processor_config import (
+    Generation,
+    ModelDefaults,
+    VideoDefaults,
+    open_native,
+)
+from packcli.families.resize import fit_volume
+
+if TYPE_CHECKING:
+    from packcli.families.family import Family, VideoWrapper
+    from packcli.families.model_files import ModelFiles
+
+MODEL_TYPES = ("qwen3_5", "qwen3_5_moe")
+
+_GENERATION = Generation(
+    family="qwen3_5",
+    model=ModelDefaults(
+        vocab_size=248320,
+        image_token_id=248056,
+        video_token_id=248057,
+        rope=Rope.FRAMES,
+    ),
+    video=VideoDefaults(
+        patch_size=16,
+        shortest_edge=128 * 32 * 32,
+        longest_edge=32 * 32 * 768,
+        fps=2,
+        do_sample_frames=True,
+        max_video_tokens=768,
+        top_level_pixels=False,
+    ),
+    rule=VideoRule(sample=spread_frames, fit=fit_volume, stamped=True),
+)
+
+
+def open_model(files: ModelFiles, video_wrapper: VideoWrapper) -> Family:
+    """Open a Qwen3.5 directory.
+
+    Raises:
+        InputError: its files are missing, contradict each other or hold a wrong type.
+    """
+    return open_native(files, _GENERATION, video_wrapper)

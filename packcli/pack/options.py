@@ -1,0 +1,119 @@
+"""What a plan is asked for: options, and the samples that it has to place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from packcli.contract.errors import UsageError
+from packcli.pack.histogram import Histogram
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Quality = Literal["fast", "best"]
+Balance = Literal["none", "attention", "vision"]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOptions:
+    """How samples are grouped into packs.
+
+    Attributes:
+        capacity: tokens in a pack, at most.
+        strategy: a name from `pack.strategies.names()`.
+        quality: "fast" is best fit decreasing; "best" spends seconds more on fewer packs.
+        max_samples: samples in a pack, at most; None is no limit. Likewise `max_images`.
+        max_patches: ViT patches in a pack, at most; None is no limit.
+        balance: what packs of one training step have in common: attention cost or ViT patches.
+        ranks: packs in one training step, the size of a block of equal cost.
+        seed: None keeps input order inside a length class; a number permutes it, so that an
+            epoch meets other packs at the same pack count.
+        open_packs: packs that `sequential` may keep open; 1 is next fit.
+    """
+
+    capacity: int = 8192
+    strategy: str = "binpack"
+    quality: Quality = "fast"
+    max_samples: int | None = None
+    max_images: int | None = None
+    max_patches: int | None = None
+    balance: Balance = "none"
+    ranks: int = 1
+    seed: int | None = None
+    open_packs: int = 1
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that no plan can keep.
+
+        Raises:
+            UsageError: a capacity, limit or count is below 1, a seed below 0, or a word unknown.
+        """
+        for name in ("capacity", "max_samples", "max_images", "max_patches", "ranks", "open_packs"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise UsageError(f"{name} is {value}; give a number of at least 1")
+        if self.seed is not None and self.seed < 0:
+            raise UsageError(f"seed is {self.seed}; give a number of at least 0")
+        for name, words in (("quality", ("fast", "best")), ("balance", _BALANCES)):
+            if getattr(self, name) not in words:
+                raise UsageError(f"{name} is {getattr(self, name)!r}; give one of {words}")
+
+    @property
+    def limited(self) -> bool:
+        """Whether a pack is limited by more than its tokens."""
+        return any((self.max_samples, self.max_images, self.max_patches))
+
+
+_BALANCES = ("none", "attention", "vision")
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """The samples to place, one element each, all placeable on their own.
+
+    Attributes:
+        lengths: (n,) integers, tokens, 1 to the capacity.
+        images: (n,) integers, images of each sample; None when nobody asks.
+        patches: (n,) integers, ViT patches of each sample; None when nobody asks.
+    """
+
+    lengths: NDArray[np.integer]
+    images: NDArray[np.integer] | None = None
+    patches: NDArray[np.integer] | None = None
+
+    @cached_property
+    def histogram(self) -> Histogram:
+        """How often each length occurs."""
+        return Histogram.of(self.lengths)
+
+    def __len__(self) -> int:
+        """Return the number of samples, n."""
+        return self.lengths.size
+
+    def demands(self, options: PlanOptions) -> list[tuple[NDArray[np.integer], int]]:
+        """What each sample takes of each limited budget, and the budget of a pack, tokens first."""
+        ones = np.broadcast_to(np.int32(1), self.lengths.shape)
+        budgets = (
+            (self.lengths, options.capacity),
+            (ones, options.max_samples),
+            (self.images, options.max_images),
+            (self.patches, options.max_patches),
+        )
+        return [(need, most) for need, most in budgets if need is not None and most is not None]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arrangement:
+    """Which samples share a pack, as a strategy answers it.
+
+    Attributes:
+        order: (n,) int32 or int64, sample numbers, pack after pack.
+        counts: (packs,) int64, samples in each pack.
+    """
+
+    order: NDArray[np.integer]
+    counts: NDArray[np.int64]

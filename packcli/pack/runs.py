@@ -1,0 +1,56 @@
+"""Runs: a plan for classes of equal samples, and its expansion to single samples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from packcli.pack.histogram import index_type
+from packcli.pack.options import Arrangement
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Runs:
+    """Neighbouring packs that take equally many of the next samples, in rank order.
+
+    All packs of a run hold equally many samples when it begins, which is why their members'
+    positions are known without sorting.
+
+    Attributes:
+        table: (runs, 4) int64, columns first pack, packs, samples for each of them, samples that
+            each holds already. Runs that meet one pack stand in the order of filling.
+        packs: the number of packs in all.
+    """
+
+    table: NDArray[np.int64]
+    packs: int
+
+    def expand(self, ranks: NDArray[np.integer]) -> Arrangement:
+        """Hand samples out.
+
+        Args:
+            ranks: (n,) sample numbers in the order in which the runs take them.
+        """
+        dtype = index_type(max(ranks.size, self.packs))
+        first, packs, each, held = self.table.T
+        begins = np.cumsum(packs) - packs
+        visited = np.repeat((first - begins).astype(dtype), packs)
+        visited += np.arange(visited.size, dtype=dtype)
+        counts = np.zeros(self.packs, dtype=np.int64)
+        counts[visited] = np.repeat((held + each).astype(dtype), packs)  # the last visit stays
+        starts = (np.cumsum(counts) - counts).astype(dtype)
+        # A visit hands out `each` neighbours: target = start of pack + held + how many before.
+        handed = np.cumsum(packs * each) - packs * each
+        shift = starts[visited] + np.repeat((held - handed).astype(dtype), packs)
+        step = np.repeat(each.astype(dtype), packs)
+        within = np.arange(visited.size, dtype=dtype) - np.repeat(begins.astype(dtype), packs)
+        target = np.repeat(shift - within * step, step)
+        target += np.arange(ranks.size, dtype=dtype)
+        order = np.empty_like(ranks)
+        order[target] = ranks
+        return Arrangement(order, counts)

@@ -1,0 +1,36 @@
+"""The shelf of strategies: one file each, found by name, imported when asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, cast
+
+from packcli.contract.errors import UsageError
+
+if TYPE_CHECKING:
+    from packcli.pack.options import Arrangement, PlanOptions, Samples
+
+
+class Strategy(Protocol):
+    """What every file on this shelf offers."""
+
+    def arrange(self, samples: Samples, options: PlanOptions) -> Arrangement:
+        """Group all samples into packs; none over a budget, each sample exactly once."""
+        ...
+
+
+def names() -> list[str]:
+    """List the strategies from the folder, without importing one."""
+    return sorted(p.stem for p in Path(__file__).parent.glob("*.py") if p.stem != "__init__")
+
+
+def load(name: str) -> Strategy:
+    """Import one strategy.
+
+    Raises:
+        UsageError: there is no strategy of that name.
+    """
+    if name not in names():
+        raise UsageError(f"no strategy is called {name!r}; give one of {', '.join(names())}")
+    return cast("Strategy", import_module(f"{__name__}.{name}"))

@@ -1,0 +1,1 @@
+"""Service: how columns rest on disk: Parquet, manifest, atomic commit."""

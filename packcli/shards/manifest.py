@@ -1,0 +1,148 @@
+"""The manifest: what a dataset is, how it was made, and which bytes it consists of."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from packcli.contract.errors import InputError
+from packcli.contract.model import ModelFacts
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FORMAT = "packcli/1"
+NAME = "manifest.json"
+
+
+@dataclass(frozen=True, slots=True)
+class ShardEntry:
+    """One shard, as the manifest names it.
+
+    Attributes:
+        name: file name in ``data/``.
+        rows: packs.
+        samples: samples.
+        tokens: tokens.
+        bytes: file size.
+        sha256: of the file.
+    """
+
+    name: str
+    rows: int
+    samples: int
+    tokens: int
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """Everything that identifies a dataset; no time, host or path of this machine.
+
+    Attributes:
+        kind: ``encoded`` or ``packed``.
+        model: facts of the model.
+        versions: packcli and the libraries that decide bytes.
+        settings: family settings and hashes of the model's files.
+        options: options of the command that change what is written.
+        inputs: what was read: names, sizes, hashes.
+        counts: records, kept, rejected, … of the whole dataset.
+        digest: XOR and sum over all sample digests: the multiset that packing must conserve.
+        shards: the shards, in order.
+    """
+
+    kind: str
+    model: ModelFacts
+    versions: dict[str, str]
+    settings: dict[str, Any]
+    options: dict[str, Any]
+    inputs: list[dict[str, Any]]
+    counts: dict[str, Any] = field(default_factory=dict[str, Any])
+    digest: str = ""
+    shards: tuple[ShardEntry, ...] = ()
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of everything that decides the output before a byte of it is written."""
+        fields = (self.kind, self.model.to_json(), self.versions, self.settings, self.options)
+        return sha256(canonical([*fields, self.inputs]).encode()).hexdigest()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the document of ``schemas/manifest.schema.json``."""
+        return {
+            "format": FORMAT,
+            "kind": self.kind,
+            "fingerprint": self.fingerprint,
+            "model": self.model.to_json(),
+            "versions": self.versions,
+            "settings": self.settings,
+            "options": self.options,
+            "inputs": self.inputs,
+            "counts": self.counts,
+            "digest": self.digest,
+            "shards": [asdict(shard) for shard in self.shards],
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Manifest:
+        """Read a manifest back.
+
+        Raises:
+            InputError: another format, or a field is missing.
+        """
+        if data.get("format") != FORMAT:
+            raise InputError(f"manifest format {data.get('format')!r}, this packcli reads {FORMAT}")
+        try:
+            return cls(
+                kind=data["kind"],
+                model=ModelFacts.from_json(data["model"]),
+                versions=data["versions"],
+                settings=data["settings"],
+                options=data["options"],
+                inputs=data["inputs"],
+                counts=data["counts"],
+                digest=data["digest"],
+                shards=tuple(ShardEntry(**entry) for entry in data["shards"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"manifest field cannot be read: {error}") from error
+
+
+def canonical(document: object) -> str:
+    """Return JSON with sorted keys and fixed spacing: equal documents give equal bytes."""
+    return (
+        json.dumps(document, sort_keys=True, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
+    )
+
+
+def read_manifest(directory: Path) -> Manifest:
+    """Read ``DIRECTORY/manifest.json``.
+
+    Raises:
+        InputError: it is missing or cannot be used.
+    """
+    path = directory / NAME
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: no manifest; is this a packcli output?") from error
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from error
+    if not isinstance(data, dict):
+        raise InputError(f"{path}: expected a JSON object")
+    try:
+        return Manifest.from_json(data)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+
+
+def file_sha256(path: Path) -> str:
+    """Hash a file."""
+    digest = sha256()
+    with path.open("rb") as stream:
+        while block := stream.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()

@@ -1,0 +1,99 @@
+"""Read one shard, row group by row group, page checksums verified."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from packcli.contract.errors import InputError
+from packcli.shards.arrow import to_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from packcli.contract.model import ModelFacts
+    from packcli.contract.rows import Rows
+
+
+class ShardUnreadableError(InputError):
+    """A shard's bytes are damaged or are no Parquet file.
+
+    Attributes:
+        path: the file.
+        reason: what the Parquet reader says, in one line.
+    """
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"{path}: not a readable Parquet shard: {reason}; create it again")
+        self.path = path
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """An open shard.
+
+    Attributes:
+        path: the file.
+        file: pyarrow's handle; pages are checked against their checksums on every read.
+    """
+
+    path: Path
+    file: pq.ParquetFile
+
+    @classmethod
+    def open(cls, path: Path) -> Shard:
+        """Open a shard.
+
+        Raises:
+            ShardUnreadableError: the footer cannot be read.
+        """
+        try:
+            return cls(path, pq.ParquetFile(path, page_checksum_verification=True))
+        except (pa.ArrowException, OSError) as error:
+            raise ShardUnreadableError(path, _line(error)) from error
+
+    @property
+    def rows(self) -> int:
+        """Rows of the whole shard."""
+        return int(self.file.metadata.num_rows)
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the top-level columns."""
+        return list(self.file.schema_arrow.names)
+
+    def groups(
+        self, facts: ModelFacts | None = None, columns: Sequence[str] | None = None
+    ) -> Iterator[Rows]:
+        """Yield the rows of each row group.
+
+        Args:
+            facts: the model that the rows are read for.
+            columns: names of top-level columns; all when None.
+
+        Raises:
+            ShardUnreadableError: a page is damaged.
+        """
+        for number in range(self.file.num_row_groups):
+            yield self.group(number, facts, columns)
+
+    def group(
+        self, number: int, facts: ModelFacts | None = None, columns: Sequence[str] | None = None
+    ) -> Rows:
+        """Read one row group."""
+        try:
+            table = self.file.read_row_group(
+                number, columns=None if columns is None else [*columns]
+            )
+            return to_rows(table, facts)
+        except (pa.ArrowException, OSError) as error:
+            raise ShardUnreadableError(self.path, _line(error)) from error
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:300]

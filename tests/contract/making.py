@@ -1,0 +1,114 @@
+"""Make valid packs of any family for tests, without encode."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from packcli.contract.columns import Axis
+from packcli.contract.digests import sample_digests
+from packcli.contract.model import ModelFacts, Rope
+from packcli.contract.offsets import Offsets
+from packcli.contract.packs import Packs, boxed
+from packcli.contract.rules.slots import media_spans, mrope_of
+
+IMAGE, VIDEO, START, END = 1001, 1002, 1003, 1004
+
+TEXT_MODEL = ModelFacts("text", vocab_size=1100)
+MODELS = {
+    "text": TEXT_MODEL,
+    "qwen2_vl": ModelFacts("qwen2_vl", 1100, Rope.GRID, IMAGE, VIDEO, 2),
+    "qwen2_5_vl": ModelFacts("qwen2_5_vl", 1100, Rope.TIMED, IMAGE, VIDEO, 2, 2.0),
+    "qwen3_vl": ModelFacts("qwen3_vl", 1100, Rope.FRAMES, IMAGE, VIDEO, 2),
+}
+
+
+def _words(rng, low, high):
+    return rng.integers(1, 1000, rng.integers(low, high)).tolist()
+
+
+def _medium(rng, facts, kind):
+    t = 1 if kind == "image" else int(rng.integers(1, 4))
+    h, w = (int(2 * rng.integers(1, 4)) for _ in range(2))
+    token = IMAGE if kind == "image" else VIDEO
+    per_frame = h * w // 4
+    if kind == "video" and facts.rope is Rope.FRAMES:
+        ids = [i for _ in range(t) for i in (*_words(rng, 1, 3), START, *[token] * per_frame, END)]
+    else:
+        ids = [START, *[token] * (t * per_frame), END]
+    return ids, (t, h, w)
+
+
+def make_samples(rng, facts, count, first=0):
+    """Return `count` valid samples as packs of one."""
+    ids, labels, lengths = [], [], []
+    grids = {"image": [], "video": []}
+    held = {"image": [], "video": []}
+    kinds = []
+    for _ in range(count):
+        prompt = _words(rng, 1, 8)
+        mine = {"image": 0, "video": 0}
+        for _ in range(int(rng.integers(0, 3)) if facts.has_media else 0):
+            kind = "image" if rng.random() < 0.7 else "video"
+            more, grid = _medium(rng, facts, kind)
+            prompt += more + _words(rng, 0, 3)
+            grids[kind].append(grid)
+            mine[kind] += 1
+            kinds.append(kind)
+        answer = _words(rng, 1, 9)
+        ids += prompt + answer
+        labels += [-100] * len(prompt) + answer
+        lengths.append(len(prompt) + len(answer))
+        for kind, number in mine.items():
+            held[kind].append(number)
+    axes = {Axis.TOKEN: Offsets.from_lengths(lengths)}
+    names = boxed([f"s{first + i}" for i in range(count)])
+    columns = {
+        "input_ids": np.array(ids, np.int32),
+        "labels": np.array(labels, np.int32),
+        "sample_ids": names,
+        "sample_sources": boxed([f"chat.jsonl:{first + i + 1}" for i in range(count)]),
+        "sample_digests": np.zeros((count, 16), np.uint8),
+    }
+    if facts.has_media:
+        _add_media(rng, facts, axes, columns, grids, held, kinds)
+    packs = Packs(facts, Offsets.unit(count), axes, columns)
+    if facts.has_media:
+        start, size = media_spans(packs)
+        first_token = np.repeat(axes[Axis.TOKEN].starts, axes[Axis.MEDIUM].lengths)
+        columns["media.token_start"][:] = start - first_token
+        columns["media.token_count"][:] = size
+        columns["mrope_position_ids"][:] = mrope_of(packs)
+    columns["sample_digests"][:] = sample_digests(packs)
+    return Packs(facts, Offsets.unit(count), axes, columns)
+
+
+def _add_media(rng, facts, axes, columns, grids, held, kinds):
+    total = len(columns["input_ids"])
+    ids = columns["input_ids"]
+    axes[Axis.IMAGE] = Offsets.from_lengths(held["image"])
+    axes[Axis.VIDEO] = Offsets.from_lengths(held["video"])
+    axes[Axis.MEDIUM] = Offsets.from_lengths(np.add(held["image"], held["video"]))
+    number = axes[Axis.MEDIUM].total
+    columns |= {
+        "mrope_position_ids": np.zeros((3, total), np.int32),
+        "mm_token_type_ids": ((ids == IMAGE) + 2 * (ids == VIDEO)).astype(np.int8),
+        "image_grid_thw": np.array(grids["image"], np.int32).reshape(-1, 3),
+        "video_grid_thw": np.array(grids["video"], np.int32).reshape(-1, 3),
+        "media.kind": boxed(kinds),
+        "media.uri": boxed([f"{kind}{i}.png" for i, kind in enumerate(kinds)]),
+        "media.token_start": np.zeros(number, np.int32),
+        "media.token_count": np.zeros(number, np.int32),
+        "media.height": np.full(number, 40, np.int32),
+        "media.width": np.full(number, 60, np.int32),
+        "media.frame_indices": boxed([[0, 1] if k == "video" else [] for k in kinds]),
+        "media.timestamps": boxed([[0.5] if k == "video" else [] for k in kinds]),
+    }
+    if facts.rope is Rope.TIMED:
+        steps = rng.choice([0.5, 1.0, 2.0], len(grids["video"]))
+        columns["second_per_grid_ts"] = steps.astype(np.float32)
+
+
+def make_packs(rng, facts, packs=4, most=5, first=0):
+    """Return valid packs of 1 to `most` samples."""
+    members = Offsets.from_lengths(rng.integers(1, most + 1, packs))
+    return make_samples(rng, facts, members.total, first).grouped(members)
