@@ -45,3 +45,19 @@ def sample_digests(packs: Packs) -> NDArray[np.uint8]:
             state.update(np.ascontiguousarray(values[start:stop]).data)
         digests[sample] = np.frombuffer(state.digest(), dtype=np.uint8)
     return digests
+
+
+def digest_total(digests: NDArray[np.uint8]) -> int:
+    """Add digests up, modulo 2¹²⁸: equal for equal multisets, whatever their order.
+
+    Args:
+        digests: (S, 16) uint8.
+    """
+    words = np.ascontiguousarray(digests).view("<u4").reshape(-1, 4)
+    sums = words.sum(axis=0, dtype=np.uint64).tolist()
+    return sum(value << (32 * place) for place, value in enumerate(sums)) % (1 << 128)
+
+
+def spell_total(total: int) -> str:
+    """Spell a sum of digests as 32 hexadecimal digits."""
+    return f"{total % (1 << 128):032x}"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from packcli.contract.model import ModelFacts, Rope
+from packcli.contract.offsets import Offsets
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -51,20 +52,47 @@ def mrope(
     Raises:
         ValueError: slots and grids do not match, or the model has no mRoPE.
     """
+    ids = np.asarray(input_ids)
+    tokens = Offsets.from_lengths([ids.size])
+    return mrope_planes(ids, tokens, (image_grids, video_grids), facts, seconds_per_grid)
+
+
+def mrope_planes(
+    input_ids: NDArray[np.integer],
+    tokens: Offsets,
+    grids: tuple[ArrayLike, ArrayLike],
+    facts: ModelFacts,
+    seconds_per_grid: ArrayLike | None = None,
+) -> NDArray[np.int32]:
+    """Return the positions of many samples, each from 0: `mrope` of all of them at once.
+
+    Args:
+        input_ids: (N,) int32, token ids of all samples.
+        tokens: S segments over N tokens.
+        grids: images (n, 3) and videos (m, 3), patches, in the order of their slots.
+        facts: the model.
+        seconds_per_grid: (m,) float64, seconds per temporal patch; None means 1.
+
+    Returns:
+        (3, N) int32: temporal, height and width plane.
+
+    Raises:
+        ValueError: slots and grids do not match, or the model has no mRoPE.
+    """
     if facts.rope is Rope.TEXT:
         raise ValueError(f"family {facts.family} has one plane of positions, not three")
     ids = np.asarray(input_ids)
-    images = _place(ids, facts.image_token_id, _sides(image_grids, facts), "image")
-    videos = _video_blocks(ids, _sides(video_grids, facts), facts, seconds_per_grid)
+    images = _place(ids, facts.image_token_id, _sides(grids[0], facts), "image")
+    videos = _video_blocks(ids, _sides(grids[1], facts), facts, seconds_per_grid)
     if not images.starts.size + videos.starts.size:
-        return np.tile(np.arange(ids.size, dtype=np.int32), (3, 1))
+        return np.tile(tokens.restarting(), (3, 1))
     order = np.argsort(np.concatenate([images.starts, videos.starts]))
     blocks = _Blocks(
         np.concatenate([images.starts, videos.starts])[order],
         np.concatenate([images.sides, videos.sides])[order],
         np.concatenate([images.steps, videos.steps])[order],
     )
-    return _fill(ids.size, blocks)
+    return _fill(tokens, blocks)
 
 
 def _sides(grids: ArrayLike, facts: ModelFacts) -> NDArray[np.int64]:
@@ -117,15 +145,20 @@ def _place(
     return _Blocks(starts, sides, np.ones(sizes.size, dtype=np.float32))
 
 
-def _fill(length: int, blocks: _Blocks) -> NDArray[np.int32]:
+def _fill(tokens: Offsets, blocks: _Blocks) -> NDArray[np.int32]:
     sizes = blocks.sides.prod(axis=1)
     ends = blocks.starts + sizes
+    sample = np.searchsorted(tokens.ends, blocks.starts, side="right")
+    if np.any(ends > tokens.ends[sample]):
+        raise ValueError("the slots of a grid reach into the next sample")
     # a block advances the text after it by its longer side only, not by its slots
     saved = sizes - blocks.sides[:, 1:].max(axis=1)
-    lag = np.zeros(length + 1, dtype=np.int64)
+    lag = np.zeros(tokens.total + 1, dtype=np.int32)
     lag[ends] = saved  # ends differ from each other, as blocks hold at least one slot
-    text = np.arange(length) - np.cumsum(lag[:-1])
-    planes = np.tile(text.astype(np.int32), (3, 1))
+    # what a sample saved is told at its end, which is where the next one starts from 0 again
+    text = np.arange(tokens.total, dtype=np.int32) - np.cumsum(lag[:-1], dtype=np.int32)
+    text -= np.repeat(text[tokens.starts], tokens.lengths)
+    planes = np.tile(text, (3, 1))
     block = np.repeat(np.arange(sizes.size), sizes)
     local = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     at = blocks.starts[block] + local

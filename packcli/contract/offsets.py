@@ -37,9 +37,9 @@ class Offsets:
             lengths: (B,) integers, each >= 0.
 
         Raises:
-            ValueError: a length is negative, or the total does not fit into int32.
+            ValueError: a length is negative or no integer, or the total is above int32.
         """
-        sizes = np.asarray(lengths, dtype=np.int64).reshape(-1)
+        sizes = _whole(lengths).reshape(-1)
         if sizes.size and sizes.min() < 0:
             raise ValueError(f"segment lengths must be >= 0, found {int(sizes.min())}")
         values = np.zeros(sizes.size + 1, dtype=np.int64)
@@ -56,11 +56,13 @@ class Offsets:
             values: (B + 1,) integers.
 
         Raises:
-            ValueError: not one-dimensional, not starting at 0, or decreasing somewhere.
+            ValueError: not one-dimensional, not starting at 0, decreasing, or above int32.
         """
-        array = np.asarray(values)
+        array = _whole(values)
         if array.ndim != 1 or array.size == 0 or array[0] != 0 or np.any(np.diff(array) < 0):
             raise ValueError(f"offsets must be 0 = v0 <= v1 <= …, found {array.tolist()[:8]}")
+        if array[-1] > _INT32_MAX:
+            raise ValueError(f"{int(array[-1])} elements do not fit into int32 offsets")
         return cls(array.astype(np.int32))
 
     @classmethod
@@ -120,7 +122,12 @@ class Offsets:
         """Compose two levels: self groups the segments of `inner`; return elements in each group.
 
         Samples in a pack through tokens in a sample gives tokens in a pack.
+
+        Raises:
+            ValueError: self does not group exactly the segments of `inner`.
         """
+        if self.total != len(inner):
+            raise ValueError(f"{self.total} grouped segments, {len(inner)} inner ones")
         return Offsets(inner.values[self.values])
 
     def gather(self, order: NDArray[np.integer]) -> NDArray[np.int64]:
@@ -142,3 +149,11 @@ class Offsets:
     def take(self, order: NDArray[np.integer]) -> Offsets:
         """Offsets of the segments taken in `order`."""
         return Offsets.from_lengths(self.lengths[order])
+
+
+def _whole(numbers: ArrayLike) -> NDArray[np.int64]:
+    array = np.asarray(numbers)
+    if array.size and array.dtype.kind not in "iu":
+        raise ValueError(f"offsets and lengths are integers, found {array.dtype}")
+    # int64 first: differences of unsigned numbers wrap around instead of getting negative
+    return array.astype(np.int64)

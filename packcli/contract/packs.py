@@ -42,21 +42,30 @@ class Packs:
     columns: Mapping[str, NDArray[Any]]
 
     def __post_init__(self) -> None:
-        """Refuse undeclared, missing or misaligned columns.
+        """Refuse undeclared, missing or misaligned columns, empty samples and empty packs.
 
         Raises:
-            ValueError: naming the column.
+            ValueError: naming the axis or the column.
         """
+        self._check_axes()
         carried = {column.name for column in carried_columns(self.facts)}
         if unknown := set(self.columns) - carried:
             raise ValueError(f"columns that the table does not declare: {sorted(unknown)}")
         if missing := carried - set(self.columns):
             raise ValueError(f"columns are missing: {sorted(missing)}")
         for name, values in self.columns.items():
-            column, expected = BY_NAME[name], self.count(BY_NAME[name].axis)
-            if _element_count(column, values) != expected:
-                found = _element_count(column, values)
-                raise ValueError(f"{name}: {found} elements, {column.axis} axis has {expected}")
+            expected = _shape(BY_NAME[name], self.count(BY_NAME[name].axis))
+            if values.shape != expected:
+                axis = BY_NAME[name].axis
+                raise ValueError(f"{name}: shape {values.shape}, the {axis} axis needs {expected}")
+
+    def _check_axes(self) -> None:
+        for axis in held_axes(self.facts):
+            found = len(self.axes[axis]) if axis in self.axes else 0
+            if axis not in self.axes or found != self.members.total:
+                raise ValueError(f"{axis} axis: {found} segments, {self.members.total} samples")
+        if not (self.members.strict and self.tokens.strict):
+            raise ValueError("every pack holds a sample, and every sample a token")
 
     @property
     def tokens(self) -> Offsets:
@@ -152,8 +161,9 @@ def boxed(elements: Sequence[Any]) -> NDArray[Any]:
     return box
 
 
-def _element_count(column: Column, values: NDArray[Any]) -> int:
-    return int(values.shape[-1]) if column.planes > 1 else len(values)
+def _shape(column: Column, count: int) -> tuple[int, ...]:
+    shape = (column.planes, count) if column.planes > 1 else (count,)
+    return (*shape, column.width) if column.width > 1 else shape
 
 
 def _appended(column: Column, parts: list[NDArray[Any]]) -> NDArray[Any]:

@@ -124,19 +124,9 @@ class Rows:
 
     def _spread(self, axis: Axis, members: Offsets, tokens: Offsets) -> Offsets:
         """Tell how many grids or media each sample holds."""
-        if axis is Axis.MEDIUM:
-            place = self._media_places(members, tokens)
-        else:
-            place = self._grid_places(axis, tokens)
+        kinds = (Axis.IMAGE, Axis.VIDEO) if axis is Axis.MEDIUM else (axis,)
+        place = np.concatenate([self._grid_places(kind, tokens) for kind in kinds])
         return Offsets.from_lengths(np.bincount(place, minlength=members.total))
-
-    def _media_places(self, members: Offsets, tokens: Offsets) -> NDArray[np.int64]:
-        cells = self.cells.get("media.token_start")
-        if cells is None:
-            return np.zeros(0, dtype=np.int64)
-        pack_start = members.through(tokens).starts.astype(np.int64)
-        first = cells.values + np.repeat(pack_start, cells.lengths)
-        return np.searchsorted(tokens.ends, first, side="right")
 
     def _grid_places(self, axis: Axis, tokens: Offsets) -> NDArray[np.int64]:
         name = f"{axis}_grid_thw"
@@ -163,7 +153,7 @@ class Rows:
                 members.through(axes[Axis.TOKEN]).starts, members.lengths
             )
             values = values - np.repeat(first, axes[column.axis].lengths)
-        return values if column.opaque else values.astype(_numpy(column), copy=False)
+        return values if column.opaque else _narrowed(values, np.dtype(_numpy(column)))
 
 
 def planes_from_rows(values: NDArray[Any], tokens: NDArray[np.int64], planes: int) -> NDArray[Any]:
@@ -210,6 +200,14 @@ def _neutral(column: Column, count: int) -> NDArray[Any]:
     return np.full(shape, -100 if column.name == "labels" else 0, dtype=_numpy(column))
 
 
+def _narrowed(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Cast; wider integers of foreign files are clipped, as wrapping would hide them."""
+    if dtype.kind == "i" and values.dtype.itemsize > dtype.itemsize:
+        limits = np.iinfo(dtype)
+        values = values.clip(limits.min, limits.max)
+    return values.astype(dtype, copy=False)
+
+
 def _numpy(column: Column) -> str:
     return "uint8" if column.dtype == "digest" else column.dtype
 
@@ -250,7 +248,10 @@ def _closed(
 
 def _restarts(positions: Cells) -> Cells:
     assert positions.rows is not None  # noqa: S101 - a list column, told by its type before
-    places = np.flatnonzero(positions.values == 0)
+    # a row starts a sample whatever its first position is, else a damaged one reads as none
+    starts = positions.values == 0
+    starts[positions.rows[:-1]] = True
+    places = np.flatnonzero(starts)
     row = np.searchsorted(positions.rows, places, side="right") - 1
     counts = np.bincount(row, minlength=len(positions.rows) - 1)
     rows = np.concatenate([[0], np.cumsum(counts)])

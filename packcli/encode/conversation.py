@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -11,7 +10,6 @@ if TYPE_CHECKING:
 
 JsonObject = dict[str, Any]
 
-NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 
 Kind = Literal["image", "video"]
 Role = Literal["system", "user", "assistant", "tool"]
@@ -33,7 +31,7 @@ class MediaRef:
     uri: str | None = None
     data: bytes | None = None
     frames: tuple[MediaRef, ...] = ()
-    options: Mapping[str, Any] = NO_OPTIONS
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 @dataclass(frozen=True, slots=True)

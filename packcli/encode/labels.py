@@ -27,7 +27,7 @@ def learned_turns(
     turns: Sequence[Turn],
     spans: Sequence[Span],
     pieces: Sequence[str],
-    mark: Callable[[str], str],
+    unmark: Callable[[str], str],
 ) -> list[tuple[Turn, Span]]:
     """Pair assistant turns with their spans, and keep those that may be learned.
 
@@ -35,7 +35,7 @@ def learned_turns(
         turns: the assistant turns, in order.
         spans: the answers found in the rendered text.
         pieces: the rendered text, cut.
-        mark: how typed text looks in it.
+        unmark: what stands in it, as it was typed.
 
     Raises:
         Rejection: `template_error`, the template left an answer out, wholly or in part.
@@ -47,8 +47,13 @@ def learned_turns(
     for turn, span in zip(turns, spans, strict=True):
         shown = span.text(pieces)
         if turn.tool_calls:
-            _check_calls(turn, shown, mark)
-        if not turn.empty and not _blank(turn, shown) and turn.loss is not False and turn.weight != 0:
+            _check_calls(turn, unmark(shown))
+        if (
+            not turn.empty
+            and not _blank(turn, shown)
+            and turn.loss is not False
+            and turn.weight != 0
+        ):
             learned.append((turn, span))
     return learned
 
@@ -60,18 +65,20 @@ def _blank(turn: Turn, shown: str) -> bool:
     if shown.removesuffix("<|im_end|>").strip():
         return False
     if turn.tool_calls or turn.text.rpartition(_THINK[1])[2].strip():
-        raise Rejection("template_error", "the chat template leaves out an assistant turn; change it")
+        raise Rejection(
+            "template_error", "the chat template leaves out an assistant turn; change it"
+        )
     return True
 
 
-def _check_calls(turn: Turn, shown: str, mark: Callable[[str], str]) -> None:
+def _check_calls(turn: Turn, shown: str) -> None:
     for call in turn.tool_calls or ():
         name = str((call.get("function") or call).get("name"))
-        if mark(name) not in shown:
+        if name not in shown:
             message = f"the chat template leaves out the tool call {name!r:.40}"
             raise Rejection("template_error", f"{message}; use a template that knows tool_calls")
     answer = turn.text.rpartition(_THINK[1])[2].strip()
-    if mark(answer) not in shown:
+    if answer not in shown:
         message = "the chat template shows tool_calls and leaves out the text beside them"
         raise Rejection("template_error", f"{message}; drop one of the two")
 
@@ -137,7 +144,9 @@ def choose(learned: list[tuple[Turn, Span]], supervise: Supervise) -> list[tuple
         Rejection: `no_supervised_tokens`, none is left.
     """
     if not learned:
-        raise Rejection("no_supervised_tokens", "no assistant turn is left to learn; drop the record")
+        raise Rejection(
+            "no_supervised_tokens", "no assistant turn is left to learn; drop the record"
+        )
     return learned if supervise == "all" else learned[-1:]
 
 

@@ -18,10 +18,12 @@ if TYPE_CHECKING:
 _NONE: frozenset[str] = frozenset()
 
 
-def build_messages(
-    turns: Iterable[Turn], marks: Marks, template: ChatTemplate
-) -> list[JsonObject]:
-    """Write turns as transformers hands them to a template: absent keys instead of nulls."""
+def build_messages(turns: Iterable[Turn], marks: Marks, template: ChatTemplate) -> list[JsonObject]:
+    """Write turns as transformers hands them to a template: absent keys instead of nulls.
+
+    Raises:
+        Rejection: `template_error`, call arguments are not what the template needs.
+    """
     return [_message(turn, marks, template) for turn in turns]
 
 
@@ -29,7 +31,10 @@ def _message(turn: Turn, marks: Marks, template: ChatTemplate) -> JsonObject:
     spared = SPARED if turn.role == "assistant" else _NONE
     message: JsonObject = {"role": turn.role, "content": _content(turn, marks, template, spared)}
     if turn.tool_calls:
-        message["tool_calls"] = marks.mark_values(turn.tool_calls)
+        calls = turn.tool_calls
+        # objects first, marks second: an escape inside JSON text may spell a token
+        calls = [_with_object(c) for c in calls] if template.needs_objects else calls
+        message["tool_calls"] = marks.mark_values(calls)
     if turn.reasoning_content is not None:
         reasoning = marks.mark(turn.reasoning_content, spared)
         message |= {"thinking": reasoning, "reasoning_content": reasoning}
@@ -57,14 +62,14 @@ def _content(
     ]
 
 
-def parse_arguments(messages: Sequence[JsonObject]) -> None:
-    """Turn arguments given as JSON text into objects, for templates that walk through them."""
-    for message in messages:
-        for call in cast("list[JsonObject]", message.get("tool_calls") or []):
-            inner: JsonObject = call.get("function") or call
-            arguments = inner.get("arguments")
-            if isinstance(arguments, str):
-                inner["arguments"] = _object(arguments)
+def _with_object(call: JsonObject) -> JsonObject:
+    """Turn arguments given as JSON text into an object, for templates that walk through it."""
+    inner: JsonObject = call.get("function") or call
+    arguments = inner.get("arguments")
+    if not isinstance(arguments, str):
+        return call
+    inner = {**inner, "arguments": _object(arguments)}
+    return {**call, "function": inner} if "function" in call else inner
 
 
 def _object(text: str) -> Any:  # noqa: ANN401 - the caller's JSON
@@ -85,6 +90,6 @@ def check_system_turns(turns: Sequence[Turn], rendered: str, marks: Marks) -> No
         Rejection: `template_error`.
     """
     for number, turn in enumerate(turns[1:], 2):
-        if turn.role == "system" and marks.mark(turn.text.strip()) not in rendered:
+        if turn.role == "system" and turn.text.strip() not in marks.unmark(rendered):
             message = f"the chat template leaves out the system turn {number}"
             raise Rejection("template_error", f"{message}; merge it into the first turn")

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from packcli.contract.errors import Rejection
 from packcli.encode.conversation import (
-    NO_OPTIONS,
     Conversation,
     JsonObject,
     Kind,
@@ -18,9 +17,6 @@ from packcli.encode.conversation import (
 from packcli.encode.media_refs import OPTION_NAMES, MediaSupply, read_media, read_options
 from packcli.encode.shapes import read_messages
 from packcli.encode.turns import is_call, read_json, read_turn
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 __all__ = ["Conversation", "Kind", "MediaRef", "Part", "Turn", "read_record"]
 
@@ -73,9 +69,8 @@ def _supply(record: JsonObject) -> MediaSupply:
         "image": read_media(record, "image"),
         "video": read_media(record, "video"),
     }
-    options: Mapping[str, Any] = NO_OPTIONS
+    options: dict[str, Any] = {}
     if any(record.get(key) is not None for key in (*OPTION_NAMES, *_OPTION_SOURCES)):
-        options = {}
         for source in (record, *(record.get(key) for key in _OPTION_SOURCES)):
             options |= read_options(cast("JsonObject", source)) if isinstance(source, dict) else {}
     return MediaSupply(waiting, options)

@@ -46,7 +46,7 @@ class _GenerationTag(Extension):
 class _TemplateNamespace(Namespace):
     """A namespace that stores no underscored names."""
 
-    def __init__(*args: Any, **kwargs: Any) -> None:  # noqa: ANN401, N805 - `self` may be a key
+    def __init__(*args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - `self` may be a key
         names = dict(*args[1:], **kwargs)
         for name in names:
             _refuse_private(name)
@@ -72,7 +72,7 @@ class _TemplateDict:
         return dict.fromkeys(*args)
 
 
-def _to_json(  # noqa: PLR0913 - the options that templates may pass
+def _to_json(
     value: object,
     ensure_ascii: bool = False,  # noqa: FBT001, FBT002
     indent: int | None = None,
@@ -126,6 +126,7 @@ class ChatTemplate:
         marks_answers: whether the template has `{% generation %}`.
         text_as_parts: text has to be given as a list of parts.
         parts_as_text: a list of text parts has to be joined.
+        needs_objects: arguments of tool calls must be objects, JSON text fails.
     """
 
     def __init__(self, source: str, variables: Mapping[str, str]) -> None:
@@ -140,6 +141,16 @@ class ChatTemplate:
         as_parts = self._shows_probe([{"type": "text", "text": _PROBE}])
         self.text_as_parts = as_parts and not as_text
         self.parts_as_text = as_text and not as_parts
+        self.needs_objects = not self._takes_call('{"a": 1}') and self._takes_call({"a": 1})
+
+    def _takes_call(self, arguments: object) -> bool:
+        call = {"type": "function", "function": {"name": _PROBE, "arguments": arguments}}
+        question = {"role": "user", "content": _PROBE}
+        try:
+            self.render([question, {"role": "assistant", "content": "", "tool_calls": [call]}])
+        except Rejection:
+            return False
+        return True
 
     def _shows_probe(self, content: object) -> bool:
         try:

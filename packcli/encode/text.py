@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,7 +17,8 @@ from packcli.encode.labels import (
     token_range,
 )
 from packcli.encode.marks import Marks
-from packcli.encode.messages import build_messages, check_system_turns, parse_arguments
+from packcli.encode.messages import build_messages, check_system_turns
+from packcli.encode.placeholders import Placeholders
 from packcli.encode.spans import choose_finder
 from packcli.encode.template import (
     ChatTemplate,
@@ -37,35 +37,7 @@ if TYPE_CHECKING:
     from packcli.encode.conversation import Conversation, Turn
     from packcli.encode.spans import Span, SpanFinder
     from packcli.encode.tokens import Vocabulary
-
-
-class Expanded(Protocol):
-    """What takes the place of one medium's placeholder (families' `Expansion`)."""
-
-    @property
-    def text(self) -> str:
-        """Text with one pad token for every run of slots."""
-        ...
-
-    @property
-    def slots(self) -> tuple[int, ...]:
-        """Tokens, how often each of those pads is repeated."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Placeholders:
-    """What a model family's template writes for media.
-
-    Attributes:
-        image: the text that stands for one image, None where there are none.
-        video: the text that stands for one video.
-        pads: ids of the tokens that are repeated.
-    """
-
-    image: str | None = None
-    video: str | None = None
-    pads: frozenset[int] = frozenset()
+    from packcli.families.family import Expansion
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +76,6 @@ class Draft:
 class _Chat:
     template: ChatTemplate
     find_spans: SpanFinder
-    arguments_as_objects: bool
 
 
 class TextEncoder:
@@ -126,13 +97,9 @@ class TextEncoder:
         self._marks = Marks([*vocabulary.ids])
         self._places = placeholders
         self._chats = {
-            tools: _Chat(
-                template, choose_finder(template, vocabulary.ids), template.needs_objects()
-            )
+            tools: _Chat(template, choose_finder(template, vocabulary.ids))
             for tools, template in templates.items()
         }
-        named = [re.escape(t) for t in (placeholders.image, placeholders.video) if t]
-        self._media = re.compile(f"({'|'.join(named)})") if named else None
 
     @classmethod
     def open(cls, directory: Path, placeholders: Placeholders | None = None) -> TextEncoder:
@@ -157,8 +124,8 @@ class TextEncoder:
     def encode(
         self,
         conversation: Conversation,
-        images: Sequence[Expanded] = (),
-        videos: Sequence[Expanded] = (),
+        images: Sequence[Expansion] = (),
+        videos: Sequence[Expansion] = (),
         *,
         supervise: Supervise = "all",
     ) -> EncodedText:
@@ -180,8 +147,8 @@ class TextEncoder:
     def draft(
         self,
         conversation: Conversation,
-        images: Sequence[Expanded] = (),
-        videos: Sequence[Expanded] = (),
+        images: Sequence[Expansion] = (),
+        videos: Sequence[Expansion] = (),
         *,
         supervise: Supervise = "all",
     ) -> Draft:
@@ -197,12 +164,10 @@ class TextEncoder:
         if chat is None:
             raise InputError("the model has no chat template; add chat_template.jinja")
         rendered = self._render(chat, conversation)
-        slots: tuple[int, ...] = ()
-        if images or videos or self._media:
-            rendered, slots = self._expand(rendered, images, videos)
+        rendered, slots = self._places.expand(rendered, images, videos)
         pieces = self._vocabulary.cut(rendered)
         answers = [turn for turn in conversation.turns if turn.role == "assistant"]
-        learned = learned_turns(answers, chat.find_spans(pieces), pieces, self._marks.mark)
+        learned = learned_turns(answers, chat.find_spans(pieces), pieces, self._marks.unmark)
         texts = [self._marks.unmark(p) if n % 2 == 0 else p for n, p in enumerate(pieces)]
         return Draft(pieces, texts, choose(learned, supervise), slots)
 
@@ -212,33 +177,15 @@ class TextEncoder:
         return [self._assemble(draft, ids) for draft in drafts]
 
     def _render(self, chat: _Chat, conversation: Conversation) -> str:
-        messages = build_messages(conversation.turns, self._marks, chat.template)
-        if chat.arguments_as_objects:
-            parse_arguments(messages)
         mark = self._marks.mark_values
         try:
+            messages = build_messages(conversation.turns, self._marks, chat.template)
             tools, kwargs = mark(conversation.tools), mark(dict(conversation.template_kwargs))
             rendered = chat.template.render(messages, tools, kwargs)
         except RecursionError:
             raise Rejection("template_error", "tools or calls are nested too deeply") from None
         check_system_turns(conversation.turns, rendered, self._marks)
         return _checked(rendered)
-
-    def _expand(
-        self, rendered: str, images: Sequence[Expanded], videos: Sequence[Expanded]
-    ) -> tuple[str, tuple[int, ...]]:
-        pieces = self._media.split(rendered) if self._media else [rendered]
-        waiting = {self._places.image: iter(images), self._places.video: iter(videos)}
-        shown = {kind: pieces[1::2].count(kind or "") for kind in waiting}
-        for kind, media in ((self._places.image, images), (self._places.video, videos)):
-            if shown[kind] != len(media):
-                raise _not_shown(kind, shown[kind], len(media))
-        slots: list[int] = []
-        for place in range(1, len(pieces), 2):
-            expansion = next(waiting[pieces[place]])
-            pieces[place] = expansion.text
-            slots += expansion.slots
-        return "".join(pieces), tuple(slots)
 
     def _assemble(self, draft: Draft, ids: dict[str, list[int]]) -> EncodedText:
         flat: list[int] = []
@@ -292,13 +239,6 @@ def _repeat(
     return EncodedText(np.repeat(input_ids, counts), np.repeat(labels, counts), long_scale)
 
 
-def _not_shown(placeholder: str | None, shown: int, given: int) -> Rejection:
-    if placeholder is None:
-        return Rejection("template_error", f"the model takes no such media, the record has {given}")
-    message = f"the chat template shows {shown} of {given} media as {placeholder}"
-    return Rejection("template_error", f"{message}; put media into turns that it shows them in")
-
-
 def _checked(text: str) -> str:
     """Refuse what no tokenizer can take: half a surrogate pair."""
     try:
@@ -307,5 +247,3 @@ def _checked(text: str) -> str:
         message = "the text holds half of a surrogate pair; write the whole character"
         raise Rejection("bad_unicode", message) from None
     return text
-
-

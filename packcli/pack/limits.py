@@ -1,14 +1,16 @@
 """Packs limited by samples, images and patches besides tokens: filled one after the other.
 
 Best fit on tokens alone leaves what is scarce for the end: packs full of images, or of tiny
-samples. Here each pack is to use every budget as far as the samples still to place use it on
-average, so that what is left keeps its mix.
+samples. Here a pack begins with the longest sample, and each next one is of the kind that best
+matches what the pack still has to take for the rest to keep its mix (the dot product of
+Panigrahy et al. 2011, against the mix of the samples left instead of the room).
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from itertools import groupby
+from itertools import chain, groupby
+from operator import le, mul
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,126 +23,146 @@ if TYPE_CHECKING:
 
     from packcli.pack.options import PlanOptions, Samples
 
-import os
-F=os.environ.get('F','w')
-W=os.environ.get('W','avg')
-DENS=int(os.environ.get('DENS','1'))
-POW=float(os.environ.get('POW','2'))
-_DENSITIES = 4  # classes of images, and of patches, per token
 _TRIES = 6  # sizes looked at before a kind is given up
+_SCARCE = 0.9  # another budget this close to being as scarce as tokens is spent evenly
 
-_Needs = tuple[int, ...]  # what a sample takes of each budget: tokens first
+_Vector = tuple[int, ...]  # what a sample takes of each budget, tokens first
 
 
 class _Kind:
-    """Samples of similar images and patches per token, by size.
+    """Samples that take the same budgets, at a similar rate per token, by size.
 
     Attributes:
         sizes: tokens, strictly increasing.
         stacks: samples of each size; the last is the next to go.
     """
 
-    def __init__(self, members: list[int], needs: list[_Needs]) -> None:
+    def __init__(self, members: list[int], needs: list[_Vector]) -> None:
         self._needs = needs
         self.sizes: list[int] = []
         self.stacks: list[list[int]] = []
-        for size, group in groupby(members, key=lambda i: needs[i][0]):
+        for size, group in groupby(members, key=lambda sample: needs[sample][0]):
             self.sizes.append(size)
             self.stacks.append(list(group))
-        self._least = [
-            min(needs[i][d] / needs[i][0] for i in members) for d in range(len(needs[0]))
+        rates = [
+            (budget, min(needs[sample][budget] / needs[sample][0] for sample in members))
+            for budget in range(1, len(needs[0]))
         ]
+        self._rates = [(budget, rate) for budget, rate in rates if rate > 0]
 
     def find(self, wanted: float, rooms: list[int]) -> int:
-        """Return the index of the largest size up to `wanted` whose next sample fits, or -1."""
-        for room, least in zip(rooms, self._least, strict=True):
-            if least * wanted > room:
-                wanted = room / least
-        at = bisect_right(self.sizes, wanted) - 1
-        if at < 0:
-            at = 0
-        for at in range(at, max(-1, at - _TRIES), -1):
-            if self.sizes and all(n <= r for n, r in zip(self._needs[self.stacks[at][-1]], rooms)):
+        """Return the index of the largest size up to `wanted` whose next sample fits, or -1.
+
+        When all are larger than wanted, the smallest is asked.
+        """
+        for budget, rate in self._rates:
+            if rate * wanted > rooms[budget]:
+                wanted = rooms[budget] / rate
+        top = max(bisect_right(self.sizes, wanted) - 1, 0)
+        for at in range(top, max(-1, top - _TRIES), -1):
+            if all(map(le, self._needs[self.stacks[at][-1]], rooms)):
                 return at
         return -1
 
-    def pop(self, at: int) -> int:
-        """Take the next sample of one size."""
-        stack = self.stacks[at]
-        sample = stack.pop()
-        if not stack:
+    def pop(self, at: int) -> None:
+        """Take the next sample of one size away."""
+        self.stacks[at].pop()
+        if not self.stacks[at]:
             del self.sizes[at], self.stacks[at]
-        return sample
 
 
 class _Filler:
-    def __init__(self, needs, kinds, budgets):
-        self.needs, self.kinds, self.budgets = needs, kinds, budgets
-        self.scale = [1/b for b in budgets]
-        self.pool = [sum(col)/b for col, b in zip(zip(*needs), budgets)]
-        self.left = len(needs)
-        self.power = POW
-    def run(self):
-        packs=[]
-        while self.left:
-            packs.append(self.one())
-        return packs
-    def take(self, kind, at, rooms, pack):
-        i = kind.pop(at)
-        pack.append(i)
-        for d, need in enumerate(self.needs[i]):
-            rooms[d]-=need
-            self.pool[d]-=need*self.scale[d]
-        self.left-=1
-    def one(self):
-        critical=max(self.pool)
-        targets=[b*w/critical for b,w in zip(self.budgets,self.pool)]
-        slots=self.left/critical
-        rooms=list(self.budgets); pack=[]
-        best=(-1,None)
-        for k in self.kinds:
-            if k.sizes:
-                i=k.stacks[-1][-1]
-                if F=='max': v=max(n*s for n,s in zip(self.needs[i],self.scale))
-                elif F=='tok': v=self.needs[i][0]
-                elif F=='w': v=max(n*s*w for n,s,w in zip(self.needs[i],self.scale,self.pool))
-                elif F=='sum': v=sum(n*s*w for n,s,w in zip(self.needs[i],self.scale,self.pool))
-                if v>best[0]: best=(v,k)
-        self.take(best[1],len(best[1].sizes)-1,rooms,pack)
-        while self.left:
-            goal=[max(0.0,(t-b+r)*s) for t,b,r,s in zip(targets,self.budgets,rooms,self.scale)]
-            if not any(goal): goal=[r*s for r,s in zip(rooms,self.scale)]
-            wanted=max(1.0,goal[0]*self.budgets[0]/(max(1.0,slots-len(pack)) if W=='avg' else 1))
-            top=(-1.0,None,0)
-            for k in self.kinds:
-                if not k.sizes: continue
-                at=k.find(wanted,rooms)
-                if at<0: continue
-                need=self.needs[k.stacks[at][-1]]
-                dot=0.0; norm=0.0
-                for n,s,g in zip(need,self.scale,goal):
-                    x=n*s; dot+=x*g; norm+=x*x
-                size=k.sizes[at]
-                score=dot*dot/norm*(min(size,wanted)/max(size,wanted))**self.power
-                if score>top[0]: top=(score,k,at)
-            if top[1] is None: break
-            self.take(top[1],top[2],rooms,pack)
-        return pack
+    """The samples left, and how much of each budget they will take."""
 
-def arrange_limited(samples, options):
-    demands=samples.demands(options)
-    budgets=[m for _,m in demands]
-    order=ranked(samples.lengths,options.seed)[::-1]
-    code=np.zeros(len(samples),dtype=np.int64)
-    for need,_ in demands[1:]:
-        if need.strides==(0,): continue
-        r=need/samples.lengths
-        nz=r[r>0]
-        q=np.quantile(nz,np.arange(1,DENS)/DENS) if nz.size else []
-        code=code*(DENS+1)+np.where(r>0,1+np.searchsorted(q,r),0)
-    needs=list(zip(*(n.tolist() for n,_ in demands)))
-    kinds=[_Kind(order[code[order]==c].tolist(),needs) for c in np.unique(code)]
-    f=_Filler(needs,kinds,budgets)
-    packs=f.run()
-    counts=np.array([len(p) for p in packs])
-    return Arrangement(np.array([i for p in packs for i in p],dtype=order.dtype),counts)
+    def __init__(self, needs: list[_Vector], kinds: list[_Kind], budgets: list[int]) -> None:
+        self._needs = needs
+        self._kinds = kinds
+        self._budgets = budgets
+        self._scale = [1 / budget for budget in budgets]
+        self._shares = [tuple(map(mul, need, self._scale)) for need in needs]
+        self._norms = [sum(map(mul, share, share)) for share in self._shares]
+        self._pool = [float(sum(column)) for column in zip(*self._shares, strict=True)]
+        self._left = len(needs)
+
+    def packs(self) -> list[list[int]]:
+        """Fill packs until no sample is left."""
+        packs: list[list[int]] = []
+        while self._left:
+            packs.append(self._pack())
+        return packs
+
+    def _take(self, kind: _Kind, at: int, rooms: list[int], pack: list[int]) -> None:
+        """Move one sample into the pack."""
+        sample = kind.stacks[at][-1]
+        kind.pop(at)
+        if not kind.sizes:
+            self._kinds.remove(kind)
+        pack.append(sample)
+        for budget, need in enumerate(self._needs[sample]):
+            rooms[budget] -= need
+            self._pool[budget] -= self._shares[sample][budget]
+        self._left -= 1
+
+    def _pack(self) -> list[int]:
+        """Fill one pack."""
+        scarcest = max(self._pool)
+        aims = [share / scarcest for share in self._pool]
+        even = max(aims[1:]) > _SCARCE
+        slots = self._left / scarcest if even else 1.0
+        rooms, pack = list(self._budgets), list[int]()
+        longest = max(self._kinds, key=lambda kind: kind.sizes[-1])
+        self._take(longest, len(longest.sizes) - 1, rooms, pack)
+        while True:
+            free = list(map(mul, rooms, self._scale))
+            goal = [max(0.0, aim - 1 + part) for aim, part in zip(aims, free, strict=True)]
+            if not any(goal):
+                goal = free
+            wanted = goal[0] * self._budgets[0] / max(1.0, slots - len(pack))
+            found = self._choose(max(1.0, wanted), rooms, goal)
+            if found is None:
+                return pack
+            self._take(*found, rooms, pack)
+
+    def _choose(
+        self, wanted: float, rooms: list[int], goal: list[float]
+    ) -> tuple[_Kind, int] | None:
+        """Return the kind whose candidate points most in the direction of the goal."""
+        best, found = -1.0, None
+        for kind in self._kinds:
+            at = kind.find(wanted, rooms)
+            if at < 0:
+                continue
+            sample, size = kind.stacks[at][-1], kind.sizes[at]
+            match = sum(map(mul, self._shares[sample], goal)) ** 2 / self._norms[sample]
+            score = match * match * (size / wanted if size < wanted else wanted / size)
+            if score > best:
+                best, found = score, (kind, at)
+        return found
+
+
+def _kind_numbers(samples: Samples, options: PlanOptions) -> NDArray[np.int64]:
+    """Number kinds: which of images and patches a sample takes, at more or less per token."""
+    kinds = np.zeros(len(samples), dtype=np.int64)
+    for need, most in (
+        (samples.images, options.max_images),
+        (samples.patches, options.max_patches),
+    ):
+        if need is None or most is None:
+            continue
+        rate = need / samples.lengths
+        middle = float(np.median(rate[rate > 0])) if need.any() else 0.0
+        dense = rate > middle if need is samples.patches else np.zeros(len(samples), dtype=bool)
+        kinds = 3 * kinds + (rate > 0) + dense
+    return kinds
+
+
+def arrange_limited(samples: Samples, options: PlanOptions) -> Arrangement:
+    """Group samples into few packs that keep to all budgets."""
+    demands = samples.demands(options)
+    rising = ranked(samples.lengths, options.seed)[::-1]
+    needs: list[_Vector] = list(zip(*(need.tolist() for need, _ in demands), strict=True))
+    numbers = _kind_numbers(samples, options)[rising]
+    kinds = [_Kind(rising[numbers == one].tolist(), needs) for one in np.unique(numbers)]
+    packs = _Filler(needs, kinds, [most for _, most in demands]).packs()
+    order = np.fromiter(chain.from_iterable(packs), dtype=rising.dtype, count=len(samples))
+    return Arrangement(order, np.array([len(pack) for pack in packs], dtype=np.int64))

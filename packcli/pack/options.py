@@ -117,3 +117,16 @@ class Arrangement:
 
     order: NDArray[np.integer]
     counts: NDArray[np.int64]
+
+    def totals(self, values: NDArray[np.integer]) -> NDArray[np.int64]:
+        """(packs,) int64, the sum of the members' values in each pack.
+
+        Args:
+            values: (n,) integers, by sample number.
+        """
+        sums = np.concatenate(([0], np.cumsum(values[self.order], dtype=np.int64)))
+        return np.diff(sums[np.concatenate(([0], np.cumsum(self.counts)))])
+
+    def keeps(self, need: NDArray[np.integer], most: int) -> bool:
+        """Whether no pack's members need more than a budget."""
+        return int(self.totals(need).max(initial=0)) <= most

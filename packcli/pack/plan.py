@@ -195,16 +195,9 @@ def _select(given: Samples, kept: NDArray[np.integer]) -> Samples:
     )
 
 
-def _per_pack(arrangement: Arrangement, values: NDArray[np.integer]) -> NDArray[np.integer]:
-    """Add up the members' values in each pack."""
-    totals = np.concatenate(([0], np.cumsum(values, dtype=np.int64)))
-    return np.diff(totals[np.concatenate(([0], np.cumsum(arrangement.counts)))])
-
-
-def _attention(arrangement: Arrangement, samples: Samples) -> NDArray[np.integer]:
+def _attention(arrangement: Arrangement, samples: Samples) -> NDArray[np.int64]:
     """Return the sum of squared lengths of each pack, tokens squared."""
-    lengths = samples.lengths[arrangement.order]
-    return _per_pack(arrangement, np.multiply(lengths, lengths, dtype=np.int64))
+    return arrangement.totals(np.multiply(samples.lengths, samples.lengths, dtype=np.int64))
 
 
 def _balanced(arrangement: Arrangement, samples: Samples, options: PlanOptions) -> Arrangement:
@@ -212,7 +205,7 @@ def _balanced(arrangement: Arrangement, samples: Samples, options: PlanOptions) 
     if options.balance == "none":
         return arrangement
     if options.balance == "vision" and samples.patches is not None:
-        costs = _per_pack(arrangement, samples.patches[arrangement.order])
+        costs = arrangement.totals(samples.patches)
     else:
         costs = _attention(arrangement, samples)
     packs = in_blocks(costs, options.ranks, options.seed or 0)

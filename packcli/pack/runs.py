@@ -13,6 +13,8 @@ from packcli.pack.options import Arrangement
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+Pattern = tuple[int, dict[int, int]]  # packs, and what each holds: size to count
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Runs:
@@ -22,8 +24,9 @@ class Runs:
     positions are known without sorting.
 
     Attributes:
-        table: (runs, 4) int64, columns first pack, packs, samples for each of them, samples that
-            each holds already. Runs that meet one pack stand in the order of filling.
+        table: (runs, 5) int64, columns first pack, packs, samples for each of them, samples that
+            each holds already, tokens of each sample at most. Sizes fall, and runs that meet one
+            pack stand in the order of filling.
         packs: the number of packs in all.
     """
 
@@ -37,7 +40,7 @@ class Runs:
             ranks: (n,) sample numbers in the order in which the runs take them.
         """
         dtype = index_type(max(ranks.size, self.packs))
-        first, packs, each, held = self.table.T
+        first, packs, each, held, _ = self.table.T
         begins = np.cumsum(packs) - packs
         visited = np.repeat((first - begins).astype(dtype), packs)
         visited += np.arange(visited.size, dtype=dtype)
@@ -54,3 +57,17 @@ class Runs:
         order = np.empty_like(ranks)
         order[target] = ranks
         return Arrangement(order, counts)
+
+    @classmethod
+    def of(cls, patterns: list[Pattern]) -> Runs:
+        """Turn patterns into runs; packs are numbered in the order of the patterns."""
+        rows: list[tuple[int, int, int, int, int]] = []
+        opened = 0
+        for times, members in patterns:
+            held = 0
+            for size in sorted(members, reverse=True):
+                rows.append((opened, times, members[size], held, size))
+                held += members[size]
+            opened += times
+        table = np.array(rows, dtype=np.int64).reshape(-1, 5)
+        return cls(table[np.argsort(-table[:, 4], kind="stable")], opened)

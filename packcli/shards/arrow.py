@@ -129,8 +129,8 @@ def _lists(offsets: NDArray[np.int32], values: pa.Array) -> pa.Array:
 def to_rows(table: pa.Table | pa.RecordBatch, facts: ModelFacts | None = None) -> Rows:
     """Read rows of any Parquet file, believing nothing; structs become ``name.field``."""
     cells: dict[str, Cells] = {}
-    for name in table.schema.names:
-        column = table.column(name)
+    for place, name in enumerate(table.schema.names):
+        column = table.column(place)
         array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
         if isinstance(array, pa.ChunkedArray):
             array = pa.concat_arrays(array.chunks) if array.chunks else pa.array([], array.type)
@@ -144,6 +144,7 @@ def _cells(name: str, array: pa.Array) -> dict[str, Cells]:
         return {name: Cells(_numpy(array), None, None, dtype, nulls)}
     rows, values = _unwrap(array)
     if pa.types.is_struct(values.type):
+        nulls += values.null_count
         return {
             f"{name}.{field.name}": _struct_cells(values.field(index), rows, nulls)
             for index, field in enumerate(values.type)

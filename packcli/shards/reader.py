@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from packcli.contract.rows import Rows
 
 
+_UNREADABLE = (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError)
+"""What pyarrow raises on damaged bytes: wrong names and texts are UnicodeDecodeError."""
+
+
 class ShardUnreadableError(InputError):
     """A shard's bytes are damaged or are no Parquet file.
 
@@ -54,7 +58,7 @@ class Shard:
         """
         try:
             return cls(path, pq.ParquetFile(path, page_checksum_verification=True))
-        except (pa.ArrowException, OSError) as error:
+        except _UNREADABLE as error:
             raise ShardUnreadableError(path, _line(error)) from error
 
     @property
@@ -91,7 +95,7 @@ class Shard:
                 number, columns=None if columns is None else [*columns]
             )
             return to_rows(table, facts)
-        except (pa.ArrowException, OSError) as error:
+        except _UNREADABLE as error:
             raise ShardUnreadableError(self.path, _line(error)) from error
 
 

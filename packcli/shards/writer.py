@@ -43,6 +43,7 @@ class ShardWriter:
     def __init__(self, path: Path, facts: ModelFacts) -> None:
         self._facts = facts
         self._waiting: list[Packs] = []
+        self._waiting_tokens = 0
         self._rows = self._samples = self._tokens = 0
         self._file = pq.ParquetWriter(path, schema(facts), **_layout(facts))
 
@@ -57,9 +58,11 @@ class ShardWriter:
         trace: TracebackType | None,
     ) -> None:
         """Close; a shard that ends by an error is not flushed, its file is left to be swept."""
-        if kind is None:
-            self._flush(last=True)
-        self._file.close()
+        try:
+            if kind is None:
+                self._flush(last=True)
+        finally:
+            self._file.close()
 
     @property
     def counts(self) -> ShardCounts:
@@ -72,7 +75,8 @@ class ShardWriter:
         self._samples += packs.members.total
         self._tokens += packs.tokens.total
         self._waiting.append(packs)
-        if sum(part.tokens.total for part in self._waiting) >= GROUP_TOKENS:
+        self._waiting_tokens += packs.tokens.total
+        if self._waiting_tokens >= GROUP_TOKENS:
             self._flush(last=False)
 
     def _flush(self, *, last: bool) -> None:
@@ -89,6 +93,7 @@ class ShardWriter:
             )
         rest = np.arange(bounds[-1], len(packs))
         self._waiting = [packs.rows(rest)] if len(rest) else []
+        self._waiting_tokens = sum(part.tokens.total for part in self._waiting)
 
 
 def _group_bounds(lengths: np.ndarray, *, last: bool) -> list[int]:

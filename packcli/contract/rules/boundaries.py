@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 
 def _start(rows: Rows) -> Iterator[Hit]:
-    cells = rows.cells["cu_seqlens"]
-    assert cells.rows is not None  # noqa: S101 - list columns only, told by columns.type before
-    empty = cells.lengths < 2  # noqa: PLR2004 - one sample needs two boundaries
+    counts, flat = rows.boundaries()
+    sizes = np.diff(counts)
+    empty = sizes < 2  # noqa: PLR2004 - one sample needs two boundaries
     for row in np.flatnonzero(empty).tolist():
-        yield Hit(row, f"cu_seqlens has {cells.lengths[row]} values; one sample needs two")
+        yield Hit(row, f"there are {sizes[row]} boundaries; one sample needs two")
     full = np.flatnonzero(~empty)
-    first = cells.values[cells.rows[:-1][full]]
+    first = flat[counts[:-1][full]]
     for row, value in zip(full[first != 0].tolist(), first[first != 0].tolist(), strict=True):
-        yield Hit(row, f"cu_seqlens starts at {value}, expected 0", token=0)
+        yield Hit(row, f"the first boundary is {value}, expected 0", token=0)
 
 
 def _end(rows: Rows) -> Iterator[Hit]:
@@ -124,9 +124,8 @@ BOUNDARIES = (
     Rule(
         "boundary.start",
         2,
-        "cu_seqlens starts at 0",
+        "the first boundary is 0",
         "write 0, then the running sum of sample lengths",
-        ("cu_seqlens",),
         frame=_start,
     ),
     Rule(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from packcli.contract.columns import FORBIDDEN, Axis, columns_for
 from packcli.contract.rows import declared, expected_dtype
-from packcli.contract.rules.rule import Hit, Rule
+from packcli.contract.rules.rule import Hit, Rule, first_per_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,27 +34,54 @@ def _present(rows: Rows) -> Iterator[Hit]:
         yield Hit(None, "no column 'input_ids': there are no tokens to check")
 
 
-def _types_of(rows: Rows, names: set[str] | None, excluded: set[str]) -> Iterator[Hit]:
+@dataclass(frozen=True, slots=True)
+class _Mistyped:
+    name: str
+    width: bool
+
+    message: str
+
+
+def _mistyped(rows: Rows) -> Iterator[_Mistyped]:
+    """Find columns of another type, and tell whether only the width of numbers differs.
+
+    Foreign files (those without our digests) may hold integers of any width, except in
+    ``cu_seqlens``, which goes to the kernel as it stands.
+    """
+    own = "sample_digests" in rows.cells
     for name, cells in rows.cells.items():
         column = declared(name)
-        if column is None or name in excluded or (names is not None and name not in names):
+        if column is None or cells.dtype == expected_dtype(column):
             continue
-        if cells.dtype != expected_dtype(column):
-            found, expected = cells.dtype, expected_dtype(column)
-            yield Hit(None, f"column {name!r} has type {found}, expected {expected}")
+        width = _widthless(cells.dtype) == _widthless(expected_dtype(column))
+        if width and not own and name != "cu_seqlens":
+            continue
+        expected = expected_dtype(column)
+        yield _Mistyped(name, width, f"column {name!r}: type {cells.dtype}, expected {expected}")
+
+
+def _widthless(dtype: str) -> str:
+    return re.sub(r"\b(?:u?(int|float)\d+|large_(list))\b", r"\1\2", dtype)
 
 
 def _types(rows: Rows) -> Iterator[Hit]:
-    yield from _types_of(rows, None, _BOUNDARY | _GRIDS)
+    for found in _mistyped(rows):
+        kept = found.name in _GRIDS or (found.name in _BOUNDARY and found.width)
+        if not kept:
+            yield Hit(None, found.message)
 
 
 def _boundary_types(rows: Rows) -> Iterator[Hit]:
-    for hit in _types_of(rows, _BOUNDARY, set()):
-        yield Hit(None, f"{hit.message}: varlen kernels take int32 boundaries and nothing else")
+    for found in _mistyped(rows):
+        if found.name in _BOUNDARY and found.width:
+            why = "varlen kernels take int32 boundaries and nothing else"
+            yield Hit(None, f"{found.message}; {why}")
 
 
 def _grid_types(rows: Rows) -> Iterator[Hit]:
-    yield from _types_of(rows, _GRIDS, set())
+    for found in _mistyped(rows):
+        if found.name in _GRIDS:
+            yield Hit(None, found.message)
 
 
 def _nulls(rows: Rows) -> Iterator[Hit]:
@@ -107,19 +136,38 @@ def _grid_shapes(rows: Rows) -> Iterator[Hit]:
         cells = rows.cells[name]
         if cells.rows is None or cells.inner is None:
             continue
-        bad = np.diff(cells.inner) != 3  # noqa: PLR2004 - a grid is t, h, w
-        row = np.searchsorted(cells.rows, np.flatnonzero(bad), side="right") - 1
-        for number in np.unique(row).tolist():
-            yield Hit(number, f"{name} holds a grid that is not [t, h, w]")
+        bad = np.flatnonzero(_bad_grids(cells.values, cells.inner, rows.facts.merge_size))
+        row = np.searchsorted(cells.rows, bad, side="right") - 1
+        for index in first_per_row(row):
+            grid = cells.values[slice(*cells.inner[bad[index] : bad[index] + 2])].tolist()
+            message = f"{name}: {grid} is not [t, h, w] in whole blocks of the vision merger"
+            yield Hit(int(row[index]), message)
+
+
+def _bad_grids(
+    values: NDArray[Any], inner: NDArray[np.int64], merge_size: int
+) -> NDArray[np.bool_]:
+    bad = np.diff(inner) != 3  # noqa: PLR2004 - a grid is t, h, w
+    three = np.flatnonzero(~bad)
+    grids = values[inner[:-1][three][:, None] + np.arange(3)]
+    bad[three] = (grids < 1).any(axis=1) | (grids[:, 1:] % merge_size != 0).any(axis=1)
+    return bad
 
 
 def _media_lengths(rows: Rows) -> Iterator[Hit]:
-    for name in ("second_per_grid_ts",):
-        cells, grids = rows.cells.get(name), rows.cells.get("video_grid_thw")
-        if cells is None or grids is None:
+    none = np.zeros(rows.count, dtype=np.int64)
+    images, videos = (
+        rows.cells[name].lengths if name in rows.cells else none
+        for name in ("image_grid_thw", "video_grid_thw")
+    )
+    grids = {Axis.VIDEO: videos, Axis.MEDIUM: images + videos}
+    for column in columns_for(rows.facts):
+        cells = rows.cells.get(column.name)
+        if cells is None or column.axis not in grids:
             continue
-        for row in np.flatnonzero(cells.lengths != grids.lengths).tolist():
-            yield Hit(row, f"{name} has {cells.lengths[row]} values, {grids.lengths[row]} videos")
+        told = grids[column.axis]
+        for row in np.flatnonzero(cells.lengths != told).tolist():
+            yield Hit(row, f"{column.name} has {cells.lengths[row]} values for {told[row]} grids")
 
 
 FRAME = (
@@ -176,8 +224,8 @@ FRAME = (
     Rule(
         "grid.shape",
         1,
-        "a grid is [t, h, w], and per-video columns have one value a video",
-        "write one [t, h, w] for each image or video",
+        "a grid is [t, h, w] >= 1 in whole merger blocks; per-medium columns have one value a grid",
+        "write one [t, h, w], and one entry in media, for each image or video",
         frame=lambda rows: _chain(_grid_shapes(rows), _media_lengths(rows)),
     ),
 )

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from packcli.contract.model import Rope
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from packcli.contract.model import ModelFacts
     from packcli.contract.packs import Packs
     from packcli.contract.rows import Rows
 
@@ -79,27 +80,29 @@ class Rule:
 
 
 def _holds(need: str, rows: Rows) -> bool:
-    if need in _FACTS:
-        return _FACTS[need](rows.facts)
+    if need in _CONDITIONS:
+        return _CONDITIONS[need](rows)
     return need in rows.cells
 
 
-def _knows_model(facts: ModelFacts) -> bool:
-    return facts.family != "unknown"
+def _has_media(rows: Rows) -> bool:
+    return rows.facts.has_media
 
 
-def _has_media(facts: ModelFacts) -> bool:
-    return facts.has_media
+def _has_mrope(rows: Rows) -> bool:
+    return rows.facts.has_mrope
 
 
-def _has_mrope(facts: ModelFacts) -> bool:
-    return facts.has_mrope
+def _has_seconds(rows: Rows) -> bool:
+    untimed = rows.facts.rope is not Rope.TIMED or "video_grid_thw" not in rows.cells
+    return untimed or "second_per_grid_ts" in rows.cells
 
 
-_FACTS = {
-    "model": _knows_model,
+SECONDS = "second_per_grid_ts, as videos are timed"
+_CONDITIONS = {
     "model with media": _has_media,
     "model with mRoPE": _has_mrope,
+    SECONDS: _has_seconds,
 }
 
 

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from packcli.contract.columns import Axis
 from packcli.contract.model import Rope
-from packcli.contract.mrope import mrope
-from packcli.contract.rules.rule import Hit, Rule, first_per_row, place_of, token_hits
+from packcli.contract.mrope import mrope_planes
+from packcli.contract.rules.rule import (
+    SECONDS,
+    Hit,
+    Rule,
+    first_per_row,
+    place_of,
+    token_hits,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,15 +37,15 @@ def _kinds(facts: ModelFacts) -> Iterator[tuple[str, str, int]]:
 
 def _count(rows: Rows) -> Iterator[Hit]:
     for kind, column, token in _kinds(rows.facts):
-        ids = rows.cells["input_ids"].values
         if column in rows.cells:
-            yield from _count_kind(rows, kind, np.flatnonzero(ids == token))
-        elif np.any(ids == token):
+            yield from _count_kind(rows, kind, token)
+        elif np.any(rows.cells["input_ids"].values == token):
             yield Hit(None, f"there are {kind} slots and no column {column}")
 
 
-def _count_kind(rows: Rows, kind: str, slot_places: NDArray[np.int64]) -> Iterator[Hit]:
+def _count_kind(rows: Rows, kind: str, token: int) -> Iterator[Hit]:
     """Compare slots and grids, per pack, then where the samples of a pack meet."""
+    slot_places = np.flatnonzero(rows.cells["input_ids"].values == token)
     cells = rows.cells[f"{kind}_grid_thw"]
     assert cells.rows is not None  # noqa: S101 - list columns only, told by grid.dtype before
     ends = np.concatenate([[0], np.cumsum(rows.facts.slots(cells.values.reshape(-1, 3)))])
@@ -49,14 +57,17 @@ def _count_kind(rows: Rows, kind: str, slot_places: NDArray[np.int64]) -> Iterat
     wrong = per_row != told
     for row in np.flatnonzero(wrong).tolist():
         yield Hit(row, f"{per_row[row]} {kind} slots, grids make {told[row]}")
-    if not wrong.any():
-        yield from _straddling(rows, kind, slot_places, ends)
+    right = np.flatnonzero(~wrong)
+    for hit in _straddling(rows.take(right) if wrong.any() else rows, kind, token):
+        assert hit.row is not None  # noqa: S101 - straddling is told of rows only
+        yield replace(hit, row=int(right[hit.row]))
 
 
-def _straddling(
-    rows: Rows, kind: str, slot_places: NDArray[np.int64], ends: NDArray[np.int64]
-) -> Iterator[Hit]:
-    """Find samples whose slots are not a whole number of grids."""
+def _straddling(rows: Rows, kind: str, token: int) -> Iterator[Hit]:
+    """Find samples whose slots are not a whole number of grids, in packs that add up."""
+    slot_places = np.flatnonzero(rows.cells["input_ids"].values == token)
+    grids = rows.cells[f"{kind}_grid_thw"].values.reshape(-1, 3)
+    ends = np.concatenate([[0], np.cumsum(rows.facts.slots(grids))])
     counts, flat = rows.boundaries()
     inside = np.ones(len(flat), dtype=bool)
     inside[counts[:-1]] = False
@@ -104,8 +115,8 @@ def _mm_type(packs: Packs, rows: Rows) -> Iterator[Hit]:
     del rows
     ids, stored = packs.columns["input_ids"], packs.columns["mm_token_type_ids"]
     expected = np.zeros(len(ids), dtype=np.int8)
-    for value, (_, _, token) in zip((1, 2), _kinds(packs.facts), strict=False):
-        expected[ids == token] = value
+    for kind, _, token in _kinds(packs.facts):
+        expected[ids == token] = 1 if kind == "image" else 2
     yield from token_hits(
         packs,
         stored != expected,
@@ -132,39 +143,27 @@ def mrope_of(packs: Packs) -> NDArray[np.int32]:
     Returns:
         (3, N) int32, each sample from 0.
     """
-    planes = np.repeat(packs.tokens.restarting()[None], 3, axis=0)
-    images, videos = packs.axes[Axis.IMAGE], packs.axes[Axis.VIDEO]
+    grids = (packs.columns["image_grid_thw"], packs.columns["video_grid_thw"])
     seconds = packs.columns.get("second_per_grid_ts")
-    for sample in np.flatnonzero((images.lengths > 0) | (videos.lengths > 0)).tolist():
-        at = slice(packs.tokens.values[sample], packs.tokens.values[sample + 1])
-        image = slice(images.values[sample], images.values[sample + 1])
-        video = slice(videos.values[sample], videos.values[sample + 1])
-        planes[:, at] = mrope(
-            packs.columns["input_ids"][at],
-            packs.columns["image_grid_thw"][image],
-            packs.columns["video_grid_thw"][video],
-            packs.facts,
-            None if seconds is None else seconds[video],
-        )
-    return planes
+    return mrope_planes(packs.columns["input_ids"], packs.tokens, grids, packs.facts, seconds)
 
 
 def _span(packs: Packs, rows: Rows) -> Iterator[Hit]:
-    """Each medium's place and size are those of its grid's slots."""
-    del rows
+    """Each medium's place, size and kind are those of its grid's slots."""
     start, count = media_spans(packs)
     first = np.repeat(packs.tokens.starts, packs.axes[Axis.MEDIUM].lengths)
     stored_start = packs.columns["media.token_start"] + first
     stored_count = packs.columns["media.token_count"]
-    if len(start) != len(stored_start):
-        yield Hit(None, f"{len(stored_start)} media, {len(start)} grids")
-        return
-    wrong = np.flatnonzero((stored_start != start) | (stored_count != count))
-    for medium in wrong.tolist():
+    image = packs.columns["input_ids"][start] == packs.facts.image_token_id
+    kind = np.where(image, "image", "video").astype(object)
+    stored_kind = packs.columns["media.kind"] if "media.kind" in rows.cells else kind
+    wrong = (stored_start != start) | (stored_count != count) | (stored_kind != kind)
+    for medium in np.flatnonzero(wrong).tolist():
         place = place_of(packs, int(start[medium]))
         message = (
-            f"medium at {stored_start[medium] - first[medium]} with {stored_count[medium]} slots; "
-            f"slots say {start[medium] - first[medium]} with {count[medium]}"
+            f"{stored_kind[medium]} at {stored_start[medium] - first[medium]} with "
+            f"{stored_count[medium]} slots; the slots say {kind[medium]} at "
+            f"{start[medium] - first[medium]} with {count[medium]} (counted in the sample)"
         )
         yield Hit(place.row, message, place.sample, place.token)
 
@@ -211,7 +210,7 @@ SLOTS = (
     Rule(
         "media.span",
         11,
-        "every medium names its own first slot and slot count",
+        "every medium names its own kind, first slot and slot count",
         "re-encode the sample",
         ("model with media", "media.token_start", "media.token_count"),
         check=_span,
@@ -221,7 +220,7 @@ SLOTS = (
         11,
         "mRoPE planes are computed per sample, from 0, from its ids and grids",
         "call get_rope_index per sample, before packing",
-        ("model with mRoPE", "mrope_position_ids"),
+        ("model with mRoPE", "mrope_position_ids", SECONDS),
         check=_mrope,
     ),
 )

@@ -25,6 +25,8 @@ def ranges(path: Path, target_bytes: int) -> list[ByteRange]:
     """
     parts: list[ByteRange] = []
     start = newlines = 0
+    # the first line starts behind a byte order mark and still belongs to the first range
+    target_bytes = max(target_bytes, len(_BOM) + 1)
     with path.open("rb") as file:
         while True:
             stop, inside = start, 0

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from packcli.pack.best import improved
 from packcli.pack.histogram import ranked
+from packcli.pack.limits import arrange_limited
 from packcli.pack.runs import Runs
 
 if TYPE_CHECKING:
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 
 
 _Group = tuple[int, int, int, int]  # room in tokens, first pack, packs, samples held by each
+
+
+_Run = tuple[int, int, int, int, int]  # a row of Runs.table
 
 
 class _Rooms:
@@ -55,18 +60,18 @@ class _Rooms:
             del self._keys[at], self._groups[room]
         return group
 
-    def fill(self, size: int, left: int, group: _Group) -> list[tuple[int, int, int, int]]:
+    def fill(self, size: int, left: int, group: _Group) -> list[_Run]:
         """Give up to `left` samples of one size to a group, as runs; put its packs back."""
         room, first, packs, held = group
         each = room // size
         full = min(packs, left // each)
         rest = left - full * each if full < packs else 0
-        runs: list[tuple[int, int, int, int]] = []
+        runs: list[_Run] = []
         if full:
-            runs.append((first, full, each, held))
+            runs.append((first, full, each, held, size))
             self.put(room - each * size, first, full, held + each)
         if rest:
-            runs.append((first + full, 1, rest, held))
+            runs.append((first + full, 1, rest, held, size))
             self.put(room - rest * size, first + full, 1, held + rest)
         touched = full + (rest > 0)
         self.put(room, first + touched, packs - touched, held)
@@ -85,7 +90,7 @@ def best_fit(histogram: Histogram, capacity: int) -> Runs:
     """
     sizes, counts = histogram.sizes[::-1].tolist(), histogram.counts[::-1].tolist()
     rooms = _Rooms(sizes[-1] if sizes else 1)
-    runs: list[tuple[int, int, int, int]] = []
+    runs: list[_Run] = []
     opened = 0
     for size, count in zip(sizes, counts, strict=True):
         left = count
@@ -98,10 +103,16 @@ def best_fit(histogram: Histogram, capacity: int) -> Runs:
             for run in rooms.fill(size, left, group):
                 left -= run[1] * run[2]
                 runs.append(run)
-    return Runs(np.array(runs, dtype=np.int64).reshape(-1, 4), opened)
+    return Runs(np.array(runs, dtype=np.int64).reshape(-1, 5), opened)
 
 
 def arrange(samples: Samples, options: PlanOptions) -> Arrangement:
     """Group samples into few packs, regardless of their order."""
-    runs = best_fit(samples.histogram, options.capacity)
-    return runs.expand(ranked(samples.lengths, options.seed))
+    histogram = samples.histogram
+    runs = best_fit(histogram, options.capacity)
+    if options.quality == "best":
+        runs = improved(histogram, options.capacity, runs)
+    arrangement = runs.expand(ranked(samples.lengths, options.seed))
+    if all(arrangement.keeps(need, most) for need, most in samples.demands(options)[1:]):
+        return arrangement
+    return arrange_limited(samples, options)

@@ -1,0 +1,225 @@
+"""From raw records to samples, for one model directory."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from packcli.contract.errors import InputError, Rejection
+from packcli.encode.media.images import image_size
+from packcli.encode.media.sources import MediaRoot, locate
+from packcli.encode.media.videos import video_metadata
+from packcli.encode.raw import parse
+from packcli.encode.records import read_record
+from packcli.encode.sample import Medium, Sample
+from packcli.encode.text import Placeholders, TextEncoder
+from packcli.families import open_family
+from packcli.families.family import PixelLimits, VideoMetadata
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from packcli.encode.conversation import Conversation, MediaRef
+    from packcli.encode.options import EncodeJob
+    from packcli.encode.raw import RawRecord
+    from packcli.encode.text import Draft
+    from packcli.families.family import Expansion, Family
+
+_LIST_FPS = 2.0
+"""Rate of a frame list that names none: the processors' own default."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of a run of records; every one is in exactly one place.
+
+    Attributes:
+        samples: kept, in order.
+        rejected: one line of ``rejected.jsonl`` each.
+        blank: lines with nothing on them.
+        warnings: counts by code.
+    """
+
+    samples: list[Sample] = field(default_factory=list[Sample])
+    rejected: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    blank: int = 0
+    warnings: Counter[str] = field(default_factory=Counter[str])
+
+
+@dataclass(frozen=True, slots=True)
+class _Drafted:
+    id: str
+    source: str
+    draft: Draft
+    media: tuple[Medium, ...]
+    raw: RawRecord
+
+
+class Encoder:
+    """Renders, expands and labels records.
+
+    Args:
+        job: model directory and options.
+        root: folder of relative media paths.
+    """
+
+    def __init__(self, job: EncodeJob, root: MediaRoot) -> None:
+        self._options = job.options
+        self._root = root
+        self.family: Family = open_family(job.model, video_wrapper=job.options.video_wrapper)
+        facts = self.family.facts
+        pads = {facts.image_token_id, facts.video_token_id} - {None}
+        self._text = TextEncoder.open(
+            job.model,
+            Placeholders(
+                self.family.image_placeholder,
+                self.family.video_placeholder,
+                frozenset(token for token in pads if token is not None),
+            ),
+        )
+
+    def encode(self, name: str, records: Iterable[RawRecord]) -> Outcome:
+        """Encode records of one input.
+
+        Args:
+            name: the input, for sources and messages.
+            records: as the reader yields them.
+
+        Raises:
+            InputError: a sample is too long and the options say to stop.
+        """
+        outcome, drafted = Outcome(), list[_Drafted]()
+        for raw in records:
+            if raw.blank:
+                outcome.blank += 1
+                continue
+            try:
+                drafted.append(self._draft(name, raw, outcome.warnings))
+            except Rejection as rejection:
+                outcome.rejected.append(_rejected(name, raw, rejection))
+        texts = self._text.finish([one.draft for one in drafted])
+        for one, text in zip(drafted, texts, strict=True):
+            sample = Sample(one.id, one.source, text.input_ids, text.labels, one.media)
+            try:
+                self._check(sample, weighted=text.loss_scale is not None)
+            except Rejection as rejection:
+                outcome.rejected.append(_rejected(name, one.raw, rejection, one.id))
+            else:
+                outcome.samples.append(sample)
+        outcome.rejected.sort(key=lambda line: line["offset"])
+        return outcome
+
+    def _draft(self, name: str, raw: RawRecord, warnings: Counter[str]) -> _Drafted:
+        source = f"{name}:{raw.line}"
+        conversation = read_record(parse(raw))
+        media: list[Medium] = []
+        expansions: dict[str, list[Expansion]] = {"image": [], "video": []}
+        for ref in conversation.media:
+            medium, expansion = (
+                self._image(ref, warnings) if ref.kind == "image" else self._video(ref)
+            )
+            media.append(medium)
+            expansions[ref.kind].append(expansion)
+        draft = self._text.draft(
+            conversation,
+            expansions["image"],
+            expansions["video"],
+            supervise=self._options.supervise,
+        )
+        return _Drafted(_identity(conversation, source), source, draft, tuple(media), raw)
+
+    def _image(self, ref: MediaRef, warnings: Counter[str]) -> tuple[Medium, Expansion]:
+        size = image_size(locate(ref, self._root), self._options.images)
+        if size.animated:
+            warnings["animated_image_first_frame"] += 1
+        limits = self._options.pixels
+        if ref.options:
+            limits = PixelLimits(
+                _whole(ref, "min_pixels", limits.min_pixels),
+                _whole(ref, "max_pixels", limits.max_pixels),
+            )
+        grid = self.family.image_grid(size.height, size.width, limits)
+        medium = Medium("image", _uri(ref), size.height, size.width, grid)
+        return medium, self.family.expand_image(grid)
+
+    def _video(self, ref: MediaRef) -> tuple[Medium, Expansion]:
+        options = replace(self._options.video, **_video_options(ref))
+        metadata = self._frame_list(ref) if ref.frames else self._video_file(ref)
+        plan = self.family.video_plan(metadata, options)
+        medium = Medium(
+            "video",
+            _uri(ref),
+            metadata.height,
+            metadata.width,
+            plan.grid,
+            plan.second_per_grid,
+            tuple(plan.frame_indices.tolist()),
+            plan.timestamps,
+        )
+        return medium, self.family.expand_video(plan)
+
+    def _video_file(self, ref: MediaRef) -> VideoMetadata:
+        return video_metadata(locate(ref, self._root))
+
+    def _frame_list(self, ref: MediaRef) -> VideoMetadata:
+        sizes = [image_size(locate(one, self._root), self._options.images) for one in ref.frames]
+        height, width = sizes[0].height, sizes[0].width
+        for number, size in enumerate(sizes):
+            if (size.height, size.width) != (height, width):
+                message = f"frame {number} is {size.width}x{size.height}, frame 0 {width}x{height}"
+                raise Rejection("bad_media_ref", f"{message}; frames of a video are of one size")
+        fps = float(ref.options.get("fps", self._options.video.fps or _LIST_FPS))
+        return VideoMetadata(len(sizes), fps, height, width, listed=True)
+
+    def _check(self, sample: Sample, *, weighted: bool) -> None:
+        length, limit = len(sample.input_ids), self._options.max_length
+        if weighted:
+            message = "loss weights other than 0 and 1 are not carried yet; use loss true or false"
+            raise Rejection("bad_record", message)
+        if not (sample.labels != -100).any():  # noqa: PLR2004 - the label that no loss looks at
+            raise Rejection("no_supervised_tokens", "every label is masked; add an answer")
+        if limit is not None and length > limit:
+            if self._options.over_length == "error":
+                raise InputError(f"{sample.source}: {length} tokens, limit {limit}")
+            message = f"{length} tokens, limit {limit}; shorten it or raise --max-length"
+            raise Rejection("over_length", message)
+
+
+def _identity(conversation: Conversation, source: str) -> str:
+    return source if conversation.id is None else conversation.id
+
+
+def _whole(ref: MediaRef, name: str, fallback: int | None) -> int | None:
+    value = ref.options.get(name)
+    return fallback if value is None else int(value)
+
+
+def _video_options(ref: MediaRef) -> dict[str, Any]:
+    whole = ("num_frames", "min_frames", "max_frames", "min_pixels", "max_pixels")
+    options: dict[str, Any] = {n: int(ref.options[n]) for n in whole if n in ref.options}
+    return options | ({"fps": float(ref.options["fps"])} if "fps" in ref.options else {})
+
+
+def _uri(ref: MediaRef) -> str:
+    if ref.frames:
+        return json.dumps([_uri(frame) for frame in ref.frames], ensure_ascii=False)
+    if ref.data is not None:
+        return f"sha256:{sha256(ref.data).hexdigest()}"
+    return ref.uri or ""
+
+
+def _rejected(
+    name: str, raw: RawRecord, rejection: Rejection, identity: str | None = None
+) -> dict[str, Any]:
+    return {
+        "file": name,
+        "line": raw.line,
+        "offset": raw.offset,
+        "id": identity,
+        "code": rejection.code,
+        "message": f"{name}:{raw.line}: {rejection.message}",
+        "sha256": sha256(raw.raw).hexdigest(),
+    }

@@ -1,0 +1,130 @@
+"""What a user may set at encode, and the job that follows from it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from packcli import __version__
+from packcli.contract.errors import InputError
+from packcli.encode.media.images import ImagePolicy
+from packcli.families.family import PixelLimits, VideoOptions
+from packcli.shards.manifest import Manifest, file_sha256
+
+if TYPE_CHECKING:
+    from packcli.encode.inputs import ByteRange
+    from packcli.families.family import Family
+
+PART_BYTES = 16 * 2**20
+"""Input of one part, which becomes one shard; fixed, so that output does not depend on workers."""
+
+_LIBRARIES = ("av", "jinja2", "numpy", "pillow", "pyarrow", "tokenizers")
+_MODEL_FILES = (
+    "config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "chat_template.jinja",
+    "chat_template.json",
+    "preprocessor_config.json",
+    "processor_config.json",
+    "video_preprocessor_config.json",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EncodeOptions:
+    """Options that change what is written.
+
+    Attributes:
+        max_length: tokens; longer samples are rejected. None for no limit.
+        over_length: reject them, or stop at the first.
+        pixels: pixel limits of images over the processor's own.
+        video: sampling and sizes of videos over the processor's own.
+        images: how image headers are read.
+        supervise: learn every assistant turn, or the last.
+        allow_outside_root: media may lie outside the media root.
+        video_wrapper: how stamped videos stand in the text.
+    """
+
+    max_length: int | None = None
+    over_length: Literal["reject", "error"] = "reject"
+    pixels: PixelLimits = field(default_factory=PixelLimits)
+    video: VideoOptions = field(default_factory=VideoOptions)
+    images: ImagePolicy = field(default_factory=ImagePolicy)
+    supervise: Literal["all", "last"] = "all"
+    allow_outside_root: bool = False
+    video_wrapper: Literal["auto", "legacy", "hf5"] = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class EncodeJob:
+    """Everything that a worker needs.
+
+    Attributes:
+        model: the model directory.
+        media_root: folder of relative media paths; None means each input's own folder.
+        options: what the user set.
+    """
+
+    model: Path
+    media_root: Path | None
+    options: EncodeOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A range of one input, which becomes one shard.
+
+    Attributes:
+        number: which part, from 0.
+        count: how many parts there are.
+        path: the input.
+        name: the input's short name, as it stands in messages and sources.
+        range: bytes of the input.
+    """
+
+    number: int
+    count: int
+    path: Path
+    name: str
+    range: ByteRange
+
+    @property
+    def shard(self) -> str:
+        """File name of the shard."""
+        return f"train-{self.number:05d}-of-{self.count:05d}.parquet"
+
+
+def short_names(paths: list[Path]) -> list[str]:
+    """Name inputs by as few trailing folders as tell them apart."""
+    for depth in range(1, max(len(path.parts) for path in paths) + 1):
+        names = [Path(*path.parts[-depth:]).as_posix() for path in paths]
+        if len(set(names)) == len(set(paths)):
+            return names
+    raise InputError("an input is named twice; name every file once")
+
+
+def job_manifest(job: EncodeJob, family: Family, inputs: list[tuple[Path, str]]) -> Manifest:
+    """Describe a job before it runs: its fingerprint decides whether work may resume."""
+    hashes = {
+        name: file_sha256(job.model / name) for name in _MODEL_FILES if (job.model / name).is_file()
+    }
+    return Manifest(
+        kind="encoded",
+        model=family.facts,
+        versions={"packcli": __version__} | {lib: metadata.version(lib) for lib in _LIBRARIES},
+        settings={"processor": dict(family.settings), "files": hashes},
+        options=_spelled(asdict(job.options)),
+        inputs=[
+            {"name": name, "bytes": path.stat().st_size, "sha256": file_sha256(path)}
+            for path, name in inputs
+        ],
+    )
+
+
+def _spelled(options: dict[str, Any]) -> dict[str, Any]:
+    options["images"].pop("decode")
+    return options

@@ -1,0 +1,6 @@
+"""x."""
+
+
+def improved(histogram, capacity, runs):
+    """X."""
+    return runs
