@@ -40,6 +40,7 @@ class ModelFacts:
         video_token_id: id of a video slot, None where the family has none.
         merge_size: patches per side that the vision merger turns into one slot.
         tokens_per_second: temporal positions per second (`Rope.TIMED` only).
+        linear_attention: some layers carry a recurrent state and a causal convolution.
     """
 
     family: str
@@ -49,6 +50,7 @@ class ModelFacts:
     video_token_id: int | None = None
     merge_size: int = 1
     tokens_per_second: float = 1.0
+    linear_attention: bool = False
 
     def slots(self, grids: NDArray[np.integer]) -> NDArray[np.int64]:
         """Token slots of each grid: ``prod(grid) // merge_size ** 2``.

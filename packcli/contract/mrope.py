@@ -86,11 +86,10 @@ def mrope_planes(
     videos = _video_blocks(ids, _sides(grids[1], facts), facts, seconds_per_grid)
     if not images.starts.size + videos.starts.size:
         return np.tile(tokens.restarting(), (3, 1))
-    order = np.argsort(np.concatenate([images.starts, videos.starts]))
     blocks = _Blocks(
-        np.concatenate([images.starts, videos.starts])[order],
-        np.concatenate([images.sides, videos.sides])[order],
-        np.concatenate([images.steps, videos.steps])[order],
+        np.concatenate([images.starts, videos.starts]),
+        np.concatenate([images.sides, videos.sides]),
+        np.concatenate([images.steps, videos.steps]),
     )
     return _fill(tokens, blocks)
 

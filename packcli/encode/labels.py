@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from packcli.contract.errors import Rejection
+from packcli.encode.turns import call_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -73,8 +75,9 @@ def _blank(turn: Turn, shown: str) -> bool:
 
 def _check_calls(turn: Turn, shown: str) -> None:
     for call in turn.tool_calls or ():
-        name = str((call.get("function") or call).get("name"))
-        if name not in shown:
+        name = call_name(call) or ""
+        as_json = json.dumps(name, ensure_ascii=False)[1:-1]
+        if name not in shown and as_json not in shown:
             message = f"the chat template leaves out the tool call {name!r:.40}"
             raise Rejection("template_error", f"{message}; use a template that knows tool_calls")
     answer = turn.text.rpartition(_THINK[1])[2].strip()

@@ -64,12 +64,13 @@ def _content(
 
 def _with_object(call: JsonObject) -> JsonObject:
     """Turn arguments given as JSON text into an object, for templates that walk through it."""
-    inner: JsonObject = call.get("function") or call
+    nested = isinstance(call.get("function"), dict)
+    inner = cast("JsonObject", call["function"]) if nested else call
     arguments = inner.get("arguments")
     if not isinstance(arguments, str):
         return call
     inner = {**inner, "arguments": _object(arguments)}
-    return {**call, "function": inner} if "function" in call else inner
+    return {**call, "function": inner} if nested else inner
 
 
 def _object(text: str) -> Any:  # noqa: ANN401 - the caller's JSON

@@ -37,9 +37,12 @@ def read_record(record: JsonObject) -> Conversation:
         raise Rejection("bad_record", "audio is not supported; drop it or the record")
     if isinstance(record.get("text"), str) and all(record.get(k) is None for k in _CHAT_KEYS):
         return _document(record)
-    messages = read_messages(record)
-    supply = _supply(record)
-    turns = tuple(_turns(messages, supply))
+    try:
+        messages = read_messages(record)
+        supply = _supply(record)
+        turns = tuple(_turns(messages, supply))
+    except RecursionError:
+        raise Rejection("bad_record", "fields are nested too deeply; flatten the record") from None
     supply.check()
     _check(turns)
     return Conversation(

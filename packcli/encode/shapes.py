@@ -76,8 +76,10 @@ def _instruction(record: JsonObject) -> Messages:
 
 def _history(record: JsonObject) -> Messages:
     turns: Messages = []
-    entries: list[Any] = record.get("history") or []
-    for number, pair in enumerate(entries, 1):
+    entries = record.get("history") or []
+    if not isinstance(entries, list):
+        raise Rejection("bad_record", f"history is {entries!r:.40}; give [query, response] pairs")
+    for number, pair in enumerate(cast("list[Any]", entries), 1):
         if not isinstance(pair, list) or len(cast("list[Any]", pair)) != len(("query", "response")):
             raise Rejection("bad_record", f"history entry {number} is not [query, response]")
         turns += _pair(*cast("list[Any]", pair))

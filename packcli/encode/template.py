@@ -65,7 +65,7 @@ def _refuse_private(name: str) -> None:
 class _TemplateDict:
     """The name `dict` in a template: callable, without attributes to climb on."""
 
-    def __call__(self, *args: Any, **kwargs: Any) -> dict[Any, Any]:  # noqa: ANN401
+    def __call__(self, *args: Any, **kwargs: Any) -> dict[Any, Any]:  # noqa: ANN401 - as the builtin
         return dict(*args, **kwargs)
 
     def fromkeys(self, *args: Any) -> dict[Any, Any]:  # noqa: ANN401 - as the builtin
@@ -74,10 +74,10 @@ class _TemplateDict:
 
 def _to_json(
     value: object,
-    ensure_ascii: bool = False,  # noqa: FBT001, FBT002
+    ensure_ascii: bool = False,  # noqa: FBT001, FBT002 - a filter's options come by place
     indent: int | None = None,
     separators: tuple[str, str] | None = None,
-    sort_keys: bool = False,  # noqa: FBT001, FBT002
+    sort_keys: bool = False,  # noqa: FBT001, FBT002 - a filter's options come by place
 ) -> str:
     return json.dumps(
         value,

@@ -9,6 +9,7 @@ import numpy as np
 
 from packcli.contract.errors import InputError, Rejection
 from packcli.encode.labels import (
+    IGNORED,
     PieceTokens,
     Supervise,
     choose,
@@ -53,6 +54,11 @@ class EncodedText:
     input_ids: NDArray[np.int32]
     labels: NDArray[np.int32]
     loss_scale: NDArray[np.float32] | None = None
+
+    @property
+    def learns(self) -> bool:
+        """Whether any token is learned; a text of one token has none."""
+        return bool(np.any(self.labels != IGNORED))
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +148,10 @@ class TextEncoder:
                 `bad_unicode`.
             InputError: the model has no chat template, and the record is a chat.
         """
-        return self.finish([self.draft(conversation, images, videos, supervise=supervise)])[0]
+        sample = self.finish([self.draft(conversation, images, videos, supervise=supervise)])[0]
+        if not sample.learns:
+            raise Rejection("no_supervised_tokens", "no token is left to learn; drop the record")
+        return sample
 
     def draft(
         self,
@@ -172,7 +181,10 @@ class TextEncoder:
         return Draft(pieces, texts, choose(learned, supervise), slots)
 
     def finish(self, drafts: Sequence[Draft]) -> list[EncodedText]:
-        """Tokenize drafts, all pieces of all of them in one call to the tokenizer."""
+        """Tokenize drafts, all pieces of all of them in one call to the tokenizer.
+
+        The caller asks each sample whether it `learns` anything.
+        """
         ids = self._vocabulary.encode_pieces(t for d in drafts for t in d.texts[::2])
         return [self._assemble(draft, ids) for draft in drafts]
 

@@ -47,8 +47,7 @@ class HuggingFaceBackend:
 
     def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids of each text."""
-        if len(texts) == 1:
-            return [self._tokenizer.encode(texts[0], add_special_tokens=False).ids]
+        # the batch call leaves out offsets, which cost a seventh of the time
         found = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
         return [encoding.ids for encoding in found]
 

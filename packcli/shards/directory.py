@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from packcli.contract.errors import IncompleteError, InputError, UsageError
-from packcli.shards.manifest import NAME, Manifest, ShardEntry, canonical, file_sha256
-from packcli.shards.reader import Shard
+from packcli.shards.manifest import FORMAT, NAME, Manifest, ShardEntry, canonical, file_sha256
+from packcli.shards.reader import Shard, ShardUnreadableError
 from packcli.shards.writer import ShardWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Generator, Iterable, Iterator
     from pathlib import Path
 
     from packcli.contract.model import ModelFacts
@@ -53,13 +53,16 @@ class OutputDirectory:
         """
         output = cls(path, job)
         with _disk_errors(path):
+            for folder in (path, path / DATA, path / STAGING):
+                if folder.exists() and not folder.is_dir():
+                    raise UsageError(f"{folder} is no folder; choose another output folder")
             if overwrite:
-                output._remove_own()
-            elif path.exists() and (not path.is_dir() or any(path.iterdir())):
+                _remove_own(path)
+            elif path.exists() and any(entry.name != STAGING for entry in path.iterdir()):
                 output._check_resumable(resume=resume)
-            (path / DATA).mkdir(parents=True, exist_ok=True)
-            (path / STAGING / "parts").mkdir(parents=True, exist_ok=True)
-            (path / STAGING / "job.json").write_text(canonical(job.to_json()), encoding="utf-8")
+            for folder in (path / DATA, path / STAGING / "parts", path / STAGING / "shards"):
+                folder.mkdir(parents=True, exist_ok=True)
+            _write_atomically(path, f"{STAGING}/job.json", [canonical(job.to_json())])
         return output
 
     def part(self, number: int) -> dict[str, Any] | None:
@@ -69,13 +72,17 @@ class OutputDirectory:
             return None
         report = json.loads(record.read_text(encoding="utf-8"))
         shard = report.get("shard")
-        committed = shard is None or (self.path / DATA / shard["name"]).exists()
-        return report if committed else None
+        return report if shard is None or self._is_whole(shard) else None
+
+    def _is_whole(self, shard: dict[str, Any]) -> bool:
+        path = self.path / DATA / shard["name"]
+        return path.is_file() and path.stat().st_size == shard["bytes"]
 
     def finish_part(self, number: int, report: dict[str, Any]) -> None:
         """Note that a part is finished."""
         with _disk_errors(self.path):
-            _write_atomically(self._part_record(number), json.dumps(report, ensure_ascii=False))
+            text = json.dumps(report, ensure_ascii=False)
+            _write_atomically(self.path, f"{STAGING}/parts/{number:05d}.json", [text])
 
     @contextmanager
     def shard(
@@ -85,21 +92,36 @@ class OutputDirectory:
 
         Yields:
             The writer, and a list that holds the shard's entry once the block has ended.
+
+        Raises:
+            UsageError: ``data/`` holds a file of that name that this work did not write.
+            IncompleteError: the disk is full, read-only or damaged.
         """
         staged = self.path / STAGING / f"{name}.{os.getpid()}.tmp"
         entries: list[ShardEntry] = []
         try:
             with _disk_errors(self.path):
+                self._claim(name)
                 with ShardWriter(staged, facts) as writer:
                     yield writer, entries
                 entries.append(self._commit(staged, name, writer))
         finally:
             staged.unlink(missing_ok=True)
 
+    def _claim(self, name: str) -> None:
+        """Note the name before the file is there, so that `--overwrite` knows it for ours."""
+        note = self.path / STAGING / "shards" / name.removesuffix(".parquet")
+        if not note.exists() and (self.path / DATA / name).exists():
+            raise UsageError(f"{self.path / DATA / name} was not written by packcli; move it away")
+        note.touch()
+
     def _commit(self, staged: Path, name: str, writer: ShardWriter) -> ShardEntry:
         _sync(staged)
         counts = writer.counts
-        rows = Shard.open(staged).rows
+        try:
+            rows = Shard.open(staged).rows
+        except ShardUnreadableError as error:
+            raise IncompleteError(f"{name}: what was written cannot be read: {error}") from error
         if rows != counts.rows:
             raise IncompleteError(f"{name}: wrote {counts.rows} rows, the file has {rows}")
         size, digest = staged.stat().st_size, file_sha256(staged)
@@ -110,19 +132,20 @@ class OutputDirectory:
     def finish(self, manifest: Manifest, *, card: str, rejected: Iterator[dict[str, Any]]) -> None:
         """Write rejections, card and manifest, then `_SUCCESS`; sweep the staging folder."""
         with _disk_errors(self.path):
+            (self.path / STAGING / "finishing").touch()
             lines = (json.dumps(line, ensure_ascii=False) + "\n" for line in rejected)
-            _write_atomically(self.path / REJECTED, "".join(lines))
-            _write_atomically(self.path / CARD, card)
-            _write_atomically(self.path / NAME, canonical(manifest.to_json()))
-            _write_atomically(self.path / SUCCESS, "")
-            shutil.rmtree(self.path / STAGING)
+            _write_atomically(self.path, REJECTED, lines)
+            _write_atomically(self.path, CARD, [card])
+            _write_atomically(self.path, NAME, [canonical(manifest.to_json())])
+            _write_atomically(self.path, SUCCESS, [])
+        shutil.rmtree(self.path / STAGING, ignore_errors=True)
 
     def _part_record(self, number: int) -> Path:
         return self.path / STAGING / "parts" / f"{number:05d}.json"
 
     def _check_resumable(self, *, resume: bool) -> None:
         job = self.path / STAGING / "job.json"
-        if not job.exists():
+        if not job.exists() or (self.path / SUCCESS).exists():
             raise UsageError(
                 f"{self.path} is not empty; choose another folder, or --overwrite to replace "
                 "a dataset that packcli wrote there"
@@ -130,31 +153,66 @@ class OutputDirectory:
         if not resume:
             raise UsageError(f"{self.path} holds unfinished work; drop --no-resume or --overwrite")
         before = json.loads(job.read_text(encoding="utf-8"))
-        after = self.job.to_json()
+        after = json.loads(canonical(self.job.to_json()))
         if before["fingerprint"] != after["fingerprint"]:
-            fields = [name for name in after if before.get(name) != after[name]]
-            changed = ", ".join(field for field in fields if field != "fingerprint")
+            changed = ", ".join(_changed(before, after))
             raise InputError(
                 f"{self.path}: unfinished work was started with other {changed}; "
                 "use the same, or --overwrite"
             )
 
-    def _remove_own(self) -> None:
-        """Remove what packcli wrote there and nothing else."""
-        manifest = self.path / NAME
-        names: list[str] = []
-        if manifest.exists():
-            names = [shard["name"] for shard in json.loads(manifest.read_text())["shards"]]
-        parts = self.path / STAGING / "parts"
-        for record in parts.glob("*.json") if parts.is_dir() else ():
-            shard = json.loads(record.read_text(encoding="utf-8")).get("shard")
-            names += [shard["name"]] if shard else []
-        own_card = manifest.exists()
-        for name in names:
-            (self.path / DATA / name).unlink(missing_ok=True)
-        for name in _OWN if own_card else ():
-            (self.path / name).unlink(missing_ok=True)
-        shutil.rmtree(self.path / STAGING, ignore_errors=True)
+
+def _changed(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    """Name the fields that differ, those of an object as ``options.capacity``."""
+    names: list[str] = []
+    for name in sorted((before.keys() | after.keys()) - {"fingerprint"}):
+        old, new = before.get(name), after.get(name)
+        if old == new:
+            continue
+        if isinstance(old, dict) and isinstance(new, dict):
+            names += [f"{name}.{field}" for field in _changed(old, new)]
+        else:
+            names.append(name)
+    return names
+
+
+def _remove_own(path: Path) -> None:
+    """Remove what packcli wrote there and nothing else; `_SUCCESS` first, manifest last.
+
+    Raises:
+        UsageError: a file there has the name of one of ours and is not ours.
+    """
+    shards = _own_shards(path)
+    finishing = (path / STAGING / "finishing").exists()
+    if not finishing and _written_manifest(path) is None:
+        foreign = [name for name in _OWN if (path / name).exists()]
+        if foreign:
+            raise UsageError(f"{path / foreign[0]} was not written by packcli; move it away")
+    (path / SUCCESS).unlink(missing_ok=True)
+    for name in shards:
+        (path / DATA / name).unlink(missing_ok=True)
+    for name in (REJECTED, CARD, NAME):
+        (path / name).unlink(missing_ok=True)
+    if (path / STAGING).exists():
+        shutil.rmtree(path / STAGING)
+
+
+def _own_shards(path: Path) -> list[str]:
+    """Names of the shards that packcli wrote or was about to write."""
+    manifest = _written_manifest(path) or {"shards": []}
+    notes = path / STAGING / "shards"
+    names = [f"{note.name}.parquet" for note in notes.iterdir()] if notes.is_dir() else []
+    names += [str(shard["name"]) for shard in manifest["shards"]]
+    # a manifest is a file that anyone can edit: its names must not lead out of data/
+    return [name for name in names if name == name.rpartition("/")[2] and name not in {"", ".."}]
+
+
+def _written_manifest(path: Path) -> dict[str, Any] | None:
+    try:
+        manifest = json.loads((path / NAME).read_text(encoding="utf-8"))
+        return manifest if manifest["format"] == FORMAT and manifest["shards"] is not None else None
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return None
 
 
 @contextmanager
@@ -173,9 +231,13 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
-def _write_atomically(path: Path, text: str) -> None:
-    staged = path.parent / f".{path.name}.tmp"
-    staged.write_text(text, encoding="utf-8")
+def _write_atomically(directory: Path, name: str, lines: Iterable[str]) -> None:
+    """Write a text file under another name, sync it, and rename it into its place."""
+    target = directory / name
+    staged = directory / STAGING / f"{target.name}.{os.getpid()}.tmp"
+    # lone surrogates of bad records have no UTF-8, but the JSON escape that this leaves is right
+    with staged.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as stream:
+        stream.writelines(lines)
     _sync(staged)
-    staged.replace(path)
-    _sync(path.parent)
+    staged.replace(target)
+    _sync(target.parent)

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from packcli.contract.model import ModelFacts, Rope
-from packcli.contract.mrope import mrope
+from packcli.contract.mrope import mrope, mrope_planes
+from packcli.contract.offsets import Offsets
 
 IMAGE, VIDEO, MERGE, TEMPO = 1001, 1002, 2, 2
 FAMILIES = {
@@ -140,6 +141,42 @@ def test_seconds_move_the_temporal_plane_only_when_timed():
     assert timed.tolist() == [[0, 3, 6, 1], [0, 0, 0, 1], [0, 0, 0, 1]]
     plain = mrope(ids, [], [[3, 2, 2]], facts_of("qwen2_vl"), [1.5])
     assert plain.tolist() == [[0, 1, 2, 1], [0, 0, 0, 1], [0, 0, 0, 1]]
+
+
+def test_seconds_are_multiplied_in_float32_as_upstream():
+    just_below = [1 / 6 - 1e-9]
+    ids = [VIDEO] * 4
+    ours = mrope(np.array(ids, np.int32), [], [[4, 2, 2]], facts_of("qwen2_5_vl"), just_below)
+    assert ours[0].tolist() == [0, 0, 0, 1]
+    expected = upstream_positions("qwen2_5_vl", ids, [], [[4, 2, 2]], just_below)
+    np.testing.assert_array_equal(ours, expected)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_many_samples_at_once_equal_one_by_one(name):
+    samples = [
+        build(name, parts)
+        for parts in (
+            [3, ("v", (2, 4, 6)), ("i", (1, 2, 8))],
+            [5],
+            [("i", (1, 4, 4))],
+            [("v", (3, 2, 2)), 4, ("v", (1, 6, 2))],
+        )
+    ]
+    # the first sample ends with its last slot: the next one still starts from 0
+    samples[2] = (samples[2][0][:-1], *samples[2][1:])
+    facts = facts_of(name)
+    one_by_one = [mrope(np.array(i, np.int32), g, v, facts) for i, g, v in samples]
+    ids = np.concatenate([np.array(i, np.int32) for i, _, _ in samples])
+    grids = tuple([grid for sample in samples for grid in sample[kind]] for kind in (1, 2))
+    at_once = mrope_planes(ids, Offsets.from_lengths([len(s[0]) for s in samples]), grids, facts)
+    np.testing.assert_array_equal(at_once, np.concatenate(one_by_one, axis=1))
+
+
+def test_grid_that_reaches_into_the_next_sample_is_refused():
+    ids = np.array([5, IMAGE, IMAGE, 5], np.int32)
+    with pytest.raises(ValueError, match="reach into the next sample"):
+        mrope_planes(ids, Offsets.from_lengths([2, 2]), ([[1, 2, 4]], []), facts_of("qwen2_vl"))
 
 
 def test_empty_sample():

@@ -8,7 +8,9 @@ TOKENS = ["<|im_start|>", "<|im_end|>", "<think>", "</think>", "<|image_pad|>", 
 MARKS = Marks(TOKENS)
 TYPED = st.lists(
     st.one_of(
-        st.sampled_from([*TOKENS, "<|im_", "end|>", "</th", "think", ">", "<", OPEN, CLOSE, "\U000ffffd"]),
+        st.sampled_from(
+            [*TOKENS, "<|im_", "end|>", "</th", "think", ">", "<", OPEN, CLOSE, "\U000ffffd"]
+        ),
         st.characters(min_codepoint=0xF0000, max_codepoint=0xFFFFD),
         st.text(max_size=3),
     ),

@@ -28,7 +28,12 @@ TURNS = (Turn("user", "Hi"), Turn("assistant", "Yes."))
     [
         {"messages": [{"role": "user", "content": "Hi"}, ANSWER]},
         {"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Yes."}]},
-        {"conversation": [{"role": "human", "content": "Hi"}, {"role": "model", "content": "Yes."}]},
+        {
+            "conversation": [
+                {"role": "human", "content": "Hi"},
+                {"role": "model", "content": "Yes."},
+            ]
+        },
         {"prompt": "Hi", "completion": "Yes."},
         {"prompt": "Hi", "completion": [ANSWER], "messages": None},
         {"query": "Hi", "response": "Yes.", "history": []},
@@ -165,7 +170,11 @@ def test_tags_are_places_in_order():
         Part("video"),
         Part("image"),
     )
-    assert [(m.kind, m.uri) for m in found.media] == [("image", "1"), ("video", "v"), ("image", "2")]
+    assert [(m.kind, m.uri) for m in found.media] == [
+        ("image", "1"),
+        ("video", "v"),
+        ("image", "2"),
+    ]
 
 
 def test_tags_in_answers_and_in_parts_are_text():
@@ -189,7 +198,10 @@ def test_tags_in_answers_and_in_parts_are_text():
             "1 image, 2 <image> placeholders; add an image or drop a placeholder",
         ),
         (user("<image>"), "0 images, 1 <image> placeholder; add an image or drop a placeholder"),
-        (user("x", videos=["v"]), "1 video, 0 <video> placeholders; add a placeholder or drop a video"),
+        (
+            user("x", videos=["v"]),
+            "1 video, 0 <video> placeholders; add a placeholder or drop a video",
+        ),
         (
             user([{"type": "image", "image": "1"}], images=["1"]),
             "1 image, 0 <image> placeholders; add a placeholder or drop an image",

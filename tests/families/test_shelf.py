@@ -130,6 +130,49 @@ def test_defaults_are_those_of_the_configuration_class(name, tmp_path):
     assert facts.tokens_per_second == getattr(config.vision_config, "tokens_per_second", 1)
 
 
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("qwen2_vl", "Qwen2VLVideoProcessor"),
+        ("qwen2_5_vl", "Qwen2VLVideoProcessor"),
+        ("qwen3_vl", "Qwen3VLVideoProcessor"),
+        ("qwen3_5", "Qwen3VLVideoProcessor"),
+    ],
+)
+def test_defaults_are_those_of_the_processor_classes(name, kind, tmp_path):
+    pytest.importorskip("torchvision", reason="the video processors import it")
+    import transformers
+    from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
+
+    image, video = Qwen2VLImageProcessorPil(), getattr(transformers, kind)()
+    # only the patch size has to be said: image and video class defaults contradict each other
+    processor = {"patch_size": video.patch_size}
+    model = write_model(tmp_path / "m", {"model_type": name}, preprocessor_config=processor)
+    ours = open_family(model).settings
+    assert ours["image_min_pixels"] == image.size["shortest_edge"]
+    assert ours["image_max_pixels"] == image.size["longest_edge"]
+    assert ours["video_min_pixels"] == video.size["shortest_edge"]
+    assert ours["video_max_pixels"] == video.size["longest_edge"]
+    for setting in ("merge_size", "temporal_patch_size"):
+        assert ours[setting] == getattr(video, setting) == getattr(image, setting)
+    for setting in ("fps", "num_frames", "min_frames", "max_frames", "max_video_tokens"):
+        assert ours[f"video_{setting}"] == getattr(video, setting)
+    for setting in ("do_sample_frames", "cap_pixels_per_frame"):
+        assert ours[f"video_{setting}"] == bool(getattr(video, setting))
+
+
+def test_pixels_beside_size_are_obeyed_as_the_processors_do(tmp_path):
+    processor = {**PROCESSOR, "max_pixels": 50_000}
+    old = open_family(
+        write_model(tmp_path / "2", {"model_type": "qwen2_vl"}, preprocessor_config=processor)
+    ).settings
+    assert (old["image_max_pixels"], old["video_max_pixels"]) == (50_000, 50_000)
+    new = open_family(
+        write_model(tmp_path / "3", {"model_type": "qwen3_vl"}, preprocessor_config=processor)
+    ).settings
+    assert (new["image_max_pixels"], new["video_max_pixels"]) == (50_000, 32 * 32 * 768)
+
+
 @pytest.mark.parametrize("model_type", ["llama", "qwen2", "qwen3", "qwen3_5_text"])
 def test_text_model_of_any_type(model_type, tmp_path):
     config = {"model_type": model_type, "vocab_size": VOCAB}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from packcli.contract.rules.boundaries import BOUNDARIES
+from packcli.contract.rules.dataset import DATASET
 from packcli.contract.rules.frame import FRAME, SAMPLES
 from packcli.contract.rules.identity import IDENTITY
 from packcli.contract.rules.labels import LABELS
@@ -30,6 +31,10 @@ RULES: tuple[Rule, ...] = tuple(
     )
 )
 
+"""The rules that `check` runs on rows."""
+
+BY_CODE: dict[str, Rule] = {rule.code: rule for rule in (*RULES, *DATASET)}
+"""Every rule that a verdict can name."""
 
 _FATAL = frozenset(
     {"columns.missing", "columns.type", "columns.null", "grid.dtype", "grid.shape", "slot.count"}

@@ -11,7 +11,7 @@ from packcli.verify.launch import as_array, as_tensor, version_of
 from packcli.verify.probe import AttentionProbe, Kernel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
     from numpy.typing import NDArray
 
@@ -21,7 +21,7 @@ _WORTH_THREADS = 1 << 26
 
 
 @contextmanager
-def _threads_for(scores: int) -> Iterator[None]:
+def _threads_for(scores: int) -> Generator[None]:
     """Compute a small block in one thread, and give torch its threads back afterwards.
 
     On a busy machine a hundred small parallel blocks were seen to take 5 s instead of 0.1 s:

@@ -51,7 +51,9 @@ def test_a_broken_element_does_not_spoil_the_next(tmp_path):
     assert outcomes == [{"a": 1}, "bad_json", "bad_record", {"c": 3}]
 
 
-@pytest.mark.parametrize("text", [b'[{"a":1},{"b":', b'[{"a":1},', b'[{"a":1}', b'[{"a":1},{"b":"x'])
+@pytest.mark.parametrize(
+    "text", [b'[{"a":1},{"b":', b'[{"a":1},', b'[{"a":1}', b'[{"a":1},{"b":"x']
+)
 def test_a_cut_file_is_told(tmp_path, text):
     path = tmp_path / "a.json"
     path.write_bytes(text)

@@ -1,0 +1,34 @@
+"""Model directories: a folder, or the name of a repository on the Hugging Face hub."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from packcli.contract.errors import InputError
+
+_FILES = ["*.json", "*.jinja", "merges.txt", "vocab.json"]
+
+
+def model_directory(name: str) -> Path:
+    """Return the folder of a model's tokenizer, template and processor files.
+
+    A name that is no folder is looked up in the hub's cache, and downloaded unless
+    ``HF_HUB_OFFLINE`` forbids it; weights never are.
+
+    Raises:
+        InputError: there is no such folder or repository.
+    """
+    path = Path(name)
+    if path.is_dir():
+        return path
+    if name.count("/") != 1 or name.startswith((".", "/", "~")):
+        raise InputError(f"{name}: no such model directory")
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(name, allow_patterns=_FILES))
+    except Exception as error:
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(
+            f"{name}: no such folder, and not to be had from the hub: {reason}"
+        ) from error

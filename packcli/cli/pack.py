@@ -1,0 +1,98 @@
+"""`packcli pack`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from packcli.cli.planning import plan_options, planning_flags
+from packcli.cli.progress import no_progress, progress
+
+if TYPE_CHECKING:
+    from packcli.pack.run import PackSummary
+
+_EPILOG = """\b
+Examples, after encode:
+  packcli pack encoded -o packed --capacity 2048
+  packcli pack encoded -o in_order --capacity 2048 --strategy sequential --open-packs 4
+"""
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("inputs", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
+@click.option(
+    "-o", "--output", required=True, type=click.Path(path_type=Path), help="Folder to write."
+)
+@click.option(
+    "--capacity",
+    type=click.IntRange(1),
+    default=8192,
+    show_default=True,
+    help="Tokens in a pack, at most.",
+)
+@planning_flags
+@click.option(
+    "--shard-size",
+    type=click.IntRange(1),
+    default=512,
+    show_default=True,
+    help="MiB of a shard, about.",
+)
+@click.option(
+    "--window",
+    type=click.IntRange(1),
+    default=16,
+    show_default=True,
+    help="Million tokens planned at once; bounds memory.",
+)
+@click.option("--num-proc", type=click.IntRange(1), default=1, show_default=True, help="Processes.")
+@click.option(
+    "--resume/--no-resume", default=True, show_default=True, help="Go on with unfinished work."
+)
+@click.option("--overwrite", is_flag=True, help="Replace a dataset that packcli wrote there.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@no_progress
+def command(
+    inputs: tuple[Path, ...],
+    output: Path,
+    capacity: int,
+    *,
+    as_json: bool,
+    no_progress: bool,
+    **flags: Any,  # noqa: ANN401 - the flags above, by name
+) -> None:
+    """Bin-pack samples by length into shards with cu_seqlens.
+
+    INPUTS are encoded datasets, made with one model and the same options. Nothing is cut:
+    a sample longer than the capacity is a line of OUTPUT/rejected.jsonl.
+    """
+    from packcli.pack.run import Writing, pack
+
+    with progress("pack", hidden=no_progress) as update:
+        writing = Writing(
+            output,
+            shard_bytes=flags["shard_size"] * 2**20,
+            window_tokens=flags["window"] * 10**6,
+            workers=flags["num_proc"],
+            overwrite=flags["overwrite"],
+            resume=flags["resume"],
+            progress=update,
+        )
+        summary = pack(list(inputs), plan_options(capacity, flags), writing)
+    click.echo(json.dumps(summary.to_json()) if as_json else describe(summary))
+
+
+def describe(summary: PackSummary) -> str:
+    """Say in a few lines what pack did."""
+    optimal = " (optimal)" if summary.excess == 0 else ""
+    packs = f"{summary.packs:,} packs of {summary.capacity:,}"
+    bound = f"lower bound {summary.lower_bound:,} packs, excess {summary.excess:,}{optimal}"
+    lines = [
+        f"packed   {summary.samples:,} samples into {packs} to {summary.output}",
+        f"fill     {100 * summary.fill:.2f} %; {bound}",
+    ]
+    lines += [f"rejected {count:,} {code}" for code, count in sorted(summary.reasons.items())]
+    return "\n".join(lines)

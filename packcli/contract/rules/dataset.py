@@ -1,0 +1,80 @@
+"""Rules about a dataset as a whole; `verify` checks them where it has the files at hand."""
+
+from __future__ import annotations
+
+from packcli.contract.rules.rule import Rule
+
+DATASET = (
+    Rule(
+        "manifest.fingerprint",
+        0,
+        "the manifest's fingerprint is that of its own fields",
+        "the manifest was edited: create the dataset again",
+    ),
+    Rule(
+        "shard.missing",
+        0,
+        "every shard that the manifest names is in data/",
+        "copy the dataset again, whole",
+    ),
+    Rule(
+        "shard.extra",
+        0,
+        "data/ holds the shards of the manifest and nothing else",
+        "remove the file, or keep it elsewhere: trainers would read it",
+    ),
+    Rule(
+        "shard.sha256",
+        0,
+        "a shard has the size and SHA-256 that the manifest names",
+        "copy the shard again; if it was edited, create the dataset again",
+    ),
+    Rule(
+        "shard.checksum",
+        0,
+        "every page of a shard reads back with its checksum",
+        "the file is damaged: copy it again",
+    ),
+    Rule(
+        "dataset.empty",
+        0,
+        "there is at least one pack",
+        "look at rejected.jsonl: nothing was kept",
+    ),
+    Rule(
+        "pack.capacity",
+        10,
+        "no pack is longer than the capacity that it was planned for",
+        "pack again; over-long samples are rejected, never squeezed in",
+    ),
+    Rule(
+        "conservation",
+        15,
+        "the samples are those that encode wrote, each once",
+        "pack again from the encoded shards",
+    ),
+    Rule(
+        "isolation.attention",
+        20,
+        "a varlen attention kernel, given the stored boundaries, keeps samples apart",
+        "mend cu_seqlens and max_seqlen; the message names the samples that see each other",
+    ),
+    Rule(
+        "isolation.state",
+        20,
+        "the recurrent state of linear attention starts empty in every sample",
+        "mend cu_seqlens; pass it to the kernel as cu_seqlens",
+    ),
+    Rule(
+        "isolation.conv",
+        20,
+        "the causal convolution reads no token of the sample before",
+        "mend cu_seqlens; pass seq_idx to the convolution",
+    ),
+    Rule(
+        "isolation.control",
+        20,
+        "the proof notices packs that were broken on purpose",
+        "the kernel does not behave as documented: report it, and do not trust this proof",
+    ),
+)

@@ -1,0 +1,163 @@
+"""Contract level: every row of every shard against every rule, and the dataset as a whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from packcli.contract.columns import columns_for
+from packcli.contract.digests import digest_total, spell_total
+from packcli.contract.rules import Hit, check
+from packcli.contract.verdict import Finding, Verdict
+from packcli.shards.manifest import file_sha256
+from packcli.shards.reader import Shard, ShardUnreadableError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from packcli.contract.packs import Packs
+    from packcli.contract.rows import Rows
+    from packcli.verify.targets import Target
+
+
+@dataclass(slots=True)
+class _Identity:
+    """What is added up over all shards to tell whether a sample was lost or doubled."""
+
+    samples: int = 0
+    digest: int = 0
+    sources: list[np.ndarray] = field(default_factory=list[np.ndarray])
+
+    def add(self, packs: Packs) -> None:
+        self.samples += packs.members.total
+        self.digest += digest_total(packs.columns["sample_digests"])
+        names = packs.columns["sample_sources"].tolist()
+        self.sources.append(np.fromiter((hash(n) for n in names), np.int64, len(names)))
+
+    @property
+    def doubled(self) -> int:
+        every = np.concatenate([np.zeros(0, np.int64), *self.sources])
+        return len(every) - len(np.unique(every))
+
+
+def check_contract(target: Target, verdict: Verdict) -> None:
+    """Check every shard of a target, and add what is found to the verdict."""
+    _check_manifest(target, verdict)
+    identity = _Identity()
+    for path in target.shards:
+        _check_shard(target, path, verdict, identity)
+    if not verdict.checked["packs"] and not verdict.counts:
+        verdict.add(Finding("dataset.empty", f"{target.path} holds no packs"))
+    if target.manifest is not None and not verdict.counts:
+        _check_identity(target, identity, verdict)
+
+
+def _check_manifest(target: Target, verdict: Verdict) -> None:
+    if target.manifest is None:
+        return
+    if target.stored_fingerprint != target.manifest.fingerprint:
+        message = f"says {target.stored_fingerprint}, its fields make {target.manifest.fingerprint}"
+        verdict.add(Finding("manifest.fingerprint", message))
+    known = {path.name for path in target.shards}
+    for path in sorted((target.path / "data").glob("*")):
+        if path.name not in known:
+            verdict.add(Finding("shard.extra", "not in the manifest", shard=path.name))
+
+
+def _check_shard(target: Target, path: Path, verdict: Verdict, identity: _Identity) -> None:
+    if not path.is_file():
+        verdict.add(Finding("shard.missing", "the manifest names it", shard=path.name))
+        return
+    verdict.checked["shards"] += 1
+    entry = target.entries.get(path.name)
+    if entry is not None and (path.stat().st_size, file_sha256(path)) != (
+        entry.bytes,
+        entry.sha256,
+    ):
+        message = f"{path.stat().st_size} bytes, not those that the manifest names"
+        verdict.add(Finding("shard.sha256", message, shard=path.name))
+    try:
+        shard = Shard.open(path)
+        first = 0
+        for rows in shard.groups(target.facts):
+            _check_rows(target, (path.name, first), rows, verdict, identity)
+            first += rows.count
+    except ShardUnreadableError as error:
+        verdict.add(Finding("shard.checksum", error.reason, shard=path.name))
+
+
+def _check_rows(
+    target: Target, at: tuple[str, int], rows: Rows, verdict: Verdict, identity: _Identity
+) -> None:
+    shard, first = at
+    _check_declared(target, shard, rows, verdict)
+    checked = check(rows)
+    for rule, hit in checked.hits:
+        verdict.add(_finding(rule.code, hit, shard, first, rows))
+    for code, lacks in checked.skipped.items():
+        verdict.skipped[code] = f"needs {', '.join(lacks)}"
+    verdict.checked["packs"] += rows.count
+    if "input_ids" in rows.cells:
+        verdict.checked["tokens"] += int(rows.tokens.sum())
+    if checked.packs is None:
+        return
+    verdict.checked["samples"] += checked.packs.members.total
+    identity.add(checked.packs)
+    _check_capacity(target, at, checked.packs, checked.sound, verdict)
+
+
+def _check_declared(target: Target, shard: str, rows: Rows, verdict: Verdict) -> None:
+    """Packcli's own shards hold every declared column."""
+    if target.manifest is None:
+        return
+    missing = [c.name for c in columns_for(rows.facts) if c.name not in rows.cells]
+    if missing:
+        verdict.add(Finding("columns.missing", f"no column {', '.join(missing)}", shard=shard))
+
+
+def _check_capacity(
+    target: Target, at: tuple[str, int], packs: Packs, sound: np.ndarray, verdict: Verdict
+) -> None:
+    capacity = None if target.manifest is None else target.manifest.options.get("capacity")
+    if capacity is None:
+        return
+    for row in np.flatnonzero(packs.pack_tokens.lengths > capacity).tolist():
+        message = f"{packs.pack_tokens.lengths[row]} tokens, capacity {capacity}"
+        verdict.add(Finding("pack.capacity", message, at[0], at[1] + int(sound[row])))
+
+
+def _check_identity(target: Target, identity: _Identity, verdict: Verdict) -> None:
+    assert target.manifest is not None  # noqa: S101 - the caller asks only then
+    if identity.doubled:
+        message = f"{identity.doubled} samples are in the dataset twice"
+        verdict.add(Finding("sample.duplicate", message))
+    expected = sum(shard.samples for shard in target.manifest.shards)
+    if identity.samples != expected or spell_total(identity.digest) != target.manifest.digest:
+        message = f"{identity.samples} samples with digest {spell_total(identity.digest)}, "
+        message += f"the manifest names {expected} with {target.manifest.digest}"
+        verdict.add(Finding("conservation", message))
+
+
+def _finding(code: str, hit: Hit, shard: str, first: int, rows: Rows) -> Finding:
+    row = None if hit.row is None else first + hit.row
+    return Finding(
+        code,
+        hit.message,
+        shard,
+        row,
+        hit.sample,
+        hit.token,
+        _named(rows, "sample_ids", hit),
+        _named(rows, "sample_sources", hit),
+    )
+
+
+def _named(rows: Rows, column: str, hit: Hit) -> str | None:
+    """Look up what a per-sample column says of the sample that a hit names."""
+    cells = rows.cells.get(column)
+    if cells is None or cells.rows is None or hit.row is None or hit.sample is None:
+        return None
+    place = int(cells.rows[hit.row]) + hit.sample
+    return str(cells.values[place]) if place < int(cells.rows[hit.row + 1]) else None

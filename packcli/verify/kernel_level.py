@@ -1,0 +1,209 @@
+"""Kernel level: a real kernel runs on stored boundaries; what it computes tells who sees whom."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from packcli.contract.offsets import Offsets
+from packcli.contract.verdict import Finding, Verdict
+from packcli.shards.reader import Shard, ShardUnreadableError
+from packcli.verify import isolation, kernels
+from packcli.verify.bounds import PackBounds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from packcli.contract.rows import Rows
+    from packcli.verify.isolation import IsolationResult
+    from packcli.verify.probe import Kernel
+    from packcli.verify.targets import Target
+
+_COLUMNS = ("input_ids", "position_ids", "seq_lengths", "cu_seqlens", "max_seqlen", "sample_ids")
+_CHECKS: dict[str, Callable[[PackBounds, Kernel[Any]], IsolationResult]] = {
+    "attention": isolation.check_attention,
+    "state": isolation.check_state,
+    "conv": isolation.check_conv,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class KernelOptions:
+    """Which packs are run, and on what.
+
+    Attributes:
+        gpu: run on a CUDA device, and fail where there is none.
+        names: kernels by name; empty for the preferred one of each kind that the model needs.
+        sample: packs to run; None for every one.
+        seed: chooses the packs.
+    """
+
+    gpu: bool = False
+    names: tuple[str, ...] = ()
+    sample: int | None = 16
+    seed: int = 0
+
+
+def choose_kernels(options: KernelOptions, *, linear_attention: bool) -> list[Kernel[Any]]:
+    """Find the kernels before any shard is read.
+
+    Raises:
+        EnvironmentLacksError: one cannot run here; there is no silent fallback.
+        UsageError: no kernel has that name.
+    """
+    if options.names:
+        return [kernels.require(name) for name in options.names]
+    kinds = ("attention", "state", "conv") if linear_attention else ("attention",)
+    return [kernels.select(kind, "cuda" if options.gpu else "cpu") for kind in kinds]
+
+
+def check_kernels(
+    target: Target, chosen: Sequence[Kernel[Any]], options: KernelOptions, verdict: Verdict
+) -> None:
+    """Run kernels on a sample of packs, and on those in which the contract was found broken."""
+    proofs = {kernel.name: _Proof(kernel) for kernel in chosen}
+    for path, row, bounds in _sampled(target, options, verdict):
+        for kernel in chosen:
+            result = _CHECKS[kernel.kind](bounds, kernel)
+            proofs[kernel.name].add(result, bounds)
+            for fault in result.faults:
+                place = (path.name, row, fault.sample, fault.token)
+                name = None if bounds.sample_ids is None else bounds.sample_ids[fault.sample]
+                verdict.add(Finding(f"isolation.{kernel.kind}", fault.message, *place, name))
+    for proof in proofs.values():
+        proof.conclude(verdict)
+
+
+class _Proof:
+    """One kernel over all packs that it ran on."""
+
+    def __init__(self, kernel: Kernel[Any]) -> None:
+        self._kernel = kernel
+        self._packs = self._tokens = 0
+        self._deviation = 0.0
+        self._controls: dict[str, tuple[bool, float]] = {}
+        self._last: IsolationResult | None = None
+
+    def add(self, result: IsolationResult, bounds: PackBounds) -> None:
+        self._last = result
+        self._packs += 1
+        self._tokens += bounds.expected.total
+        self._deviation = max(self._deviation, result.max_deviation or 0.0)
+        for control in result.controls:
+            caught, least = self._controls.get(control.name, (True, float("inf")))
+            both = (caught and control.caught, min(least, control.deviation))
+            self._controls[control.name] = both
+
+    def conclude(self, verdict: Verdict) -> None:
+        if self._last is None:
+            verdict.skipped[f"isolation.{self._kernel.kind}"] = "no pack tells its boundaries twice"
+            return
+        for name, (caught, deviation) in self._controls.items():
+            if not caught:
+                message = f"{self._kernel.name}: {name} went unnoticed (deviation {deviation:.3g})"
+                verdict.add(Finding("isolation.control", message))
+        verdict.proofs.append(
+            {
+                "kind": self._kernel.kind,
+                "kernel": self._kernel.name,
+                "version": self._last.version,
+                "device": self._last.device,
+                "dtype": self._last.dtype,
+                "packs": self._packs,
+                "tokens": self._tokens,
+                "max_deviation": self._deviation,
+                "tolerance": self._last.tolerance,
+                "controls": [
+                    {"name": name, "caught": caught, "deviation": min(deviation, 1e30)}
+                    for name, (caught, deviation) in self._controls.items()
+                ],
+            }
+        )
+
+
+def _sampled(
+    target: Target, options: KernelOptions, verdict: Verdict
+) -> Iterator[tuple[Path, int, PackBounds]]:
+    """Yield the packs to run, shard by shard."""
+    wanted = _choose_rows(target, options, verdict)
+    for path in target.shards:
+        rows_of_shard = wanted.get(path.name, set())
+        if not rows_of_shard:
+            continue
+        shard, first = Shard.open(path), 0
+        held = [name for name in _COLUMNS if name in shard.columns]
+        for number in range(shard.file.num_row_groups):
+            count = int(shard.file.metadata.row_group(number).num_rows)
+            inside = sorted(row for row in rows_of_shard if first <= row < first + count)
+            if inside:
+                rows = shard.group(number, target.facts, held)
+                for row in inside:
+                    bounds = pack_bounds(rows, row - first)
+                    if bounds is not None:
+                        yield path, row, bounds
+            first += count
+
+
+def _choose_rows(target: Target, options: KernelOptions, verdict: Verdict) -> dict[str, set[int]]:
+    """Choose packs over all shards by seed; add those that findings name."""
+    counts: list[tuple[str, int]] = []
+    for path in target.shards:
+        try:
+            shard = Shard.open(path)
+        except (ShardUnreadableError, FileNotFoundError):
+            continue
+        if "input_ids" in shard.columns and not _damaged(path.name, verdict):
+            counts.append((path.name, shard.rows))
+    total = sum(count for _, count in counts)
+    most = total if options.sample is None else min(options.sample, total)
+    picked = np.sort(np.random.default_rng(options.seed).choice(total, most, replace=False))
+    ends = np.cumsum([count for _, count in counts])
+    wanted: dict[str, set[int]] = {name: set() for name, _ in counts}
+    for flat in picked.tolist():
+        place = int(np.searchsorted(ends, flat, side="right"))
+        wanted[counts[place][0]].add(flat - int(ends[place]) + counts[place][1])
+    for finding in verdict.findings:
+        if finding.row is not None and finding.shard in wanted:
+            wanted[finding.shard].add(finding.row)
+    return wanted
+
+
+def _damaged(name: str, verdict: Verdict) -> bool:
+    return any(f.code == "shard.checksum" and f.shard == name for f in verdict.findings)
+
+
+def pack_bounds(rows: Rows, row: int) -> PackBounds | None:
+    """State the boundaries of one pack twice: as a kernel gets them, and independently.
+
+    Returns:
+        None when the row does not tell its boundaries twice.
+    """
+    positions, cu = _cell(rows, "position_ids", row), _cell(rows, "cu_seqlens", row)
+    lengths, ids = _cell(rows, "seq_lengths", row), _cell(rows, "sample_ids", row)
+    total = int(rows.tokens[row])
+    if cu is None and lengths is not None and positions is not None:
+        cu = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    if cu is None or not total:
+        return None
+    if positions is not None and len(positions) == total and positions[0] == 0:
+        expected = Offsets.from_values([*np.flatnonzero(positions == 0).tolist(), total])
+    elif lengths is not None and int(lengths.sum()) == total and (lengths > 0).all():
+        expected = Offsets.from_lengths(lengths)
+    else:
+        return None
+    stored = _cell(rows, "max_seqlen", row)
+    longest = int(np.diff(cu).max()) if len(cu) > 1 else 0
+    named = None if ids is None or len(ids) != len(expected) else tuple(map(str, ids.tolist()))
+    return PackBounds(cu, longest if stored is None else int(stored[0]), expected, named)
+
+
+def _cell(rows: Rows, name: str, row: int) -> np.ndarray | None:
+    cells = rows.cells.get(name)
+    if cells is None:
+        return None
+    if cells.rows is None:
+        return cells.values[row : row + 1]
+    return cells.values[cells.rows[row] : cells.rows[row + 1]]

@@ -1,0 +1,73 @@
+"""What a path means: a packcli dataset, or Parquet files that someone else wrote."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from packcli.contract.errors import InputError
+from packcli.shards.directory import DATA, SUCCESS
+from packcli.shards.manifest import NAME, Manifest, ShardEntry, read_manifest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from packcli.contract.model import ModelFacts
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Shards that are checked together.
+
+    Attributes:
+        path: what the user named.
+        shards: files to read.
+        facts: the model they are read for, None when nobody says.
+        manifest: of a packcli dataset, else None.
+        stored_fingerprint: as the manifest spells it.
+    """
+
+    path: Path
+    shards: tuple[Path, ...]
+    facts: ModelFacts | None
+    manifest: Manifest | None = None
+    stored_fingerprint: str | None = None
+
+    @property
+    def entries(self) -> dict[str, ShardEntry]:
+        """The manifest's shards by name."""
+        return {} if self.manifest is None else {s.name: s for s in self.manifest.shards}
+
+
+def open_target(path: Path, facts: ModelFacts | None) -> Target:
+    """Look at a path.
+
+    Args:
+        path: a dataset, a folder of Parquet files, or one Parquet file.
+        facts: the model that the user named; a manifest's own comes first.
+
+    Raises:
+        InputError: there is nothing to check, or the dataset is not complete.
+    """
+    if path.is_file():
+        return Target(path, (path,), facts)
+    if not path.is_dir():
+        raise InputError(f"{path}: no such file or folder")
+    if (path / NAME).exists():
+        return _dataset(path)
+    if (path / ".packcli").exists():
+        raise InputError(f"{path}: not complete; run the command that writes it again to resume")
+    shards = tuple(sorted(path.glob("*.parquet"))) or tuple(sorted(path.glob("data/*.parquet")))
+    if not shards:
+        raise InputError(f"{path}: no manifest and no Parquet files")
+    return Target(path, shards, facts)
+
+
+def _dataset(path: Path) -> Target:
+    manifest = read_manifest(path)
+    if not (path / SUCCESS).exists():
+        raise InputError(f"{path}: not complete (no {SUCCESS}); run again to resume")
+    stored = json.loads((path / NAME).read_text(encoding="utf-8")).get("fingerprint")
+    shards = tuple(path / DATA / entry.name for entry in manifest.shards)
+    return Target(path, shards, manifest.model, manifest, stored)
