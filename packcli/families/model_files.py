@@ -127,3 +127,16 @@ def _read(path: Path) -> Values | None:
     if not isinstance(found, dict):
         raise InputError(f"{path}: expected a JSON object; restore the file")
     return cast("Values", found)
+
+
+def linear_attention(config: Values) -> bool:
+    """Tell whether some layers carry a recurrent state (Gated DeltaNet) next to attention.
+
+    Matches transformers' `layer_types` (Qwen3.5, Qwen3-Next); a config without it is told by the
+    sizes of its linear layers.
+    """
+    text = section(config, "text_config") or config
+    kinds = text.get("layer_types")
+    if isinstance(kinds, list):
+        return "linear_attention" in kinds
+    return "linear_num_key_heads" in text

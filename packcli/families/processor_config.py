@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 
 from packcli.contract.errors import InputError
 from packcli.contract.model import ModelFacts, Rope
-from packcli.families.model_files import ModelFiles, Values, flag, number, section, whole
+from packcli.families.model_files import (
+    ModelFiles,
+    Values,
+    flag,
+    linear_attention,
+    number,
+    section,
+    whole,
+)
 from packcli.families.native import (
     ImageLimits,
     NativeResolution,
@@ -110,6 +118,7 @@ def read_facts(files: ModelFiles, family: str, defaults: ModelDefaults) -> Model
         video_token_id=whole(files.config, "video_token_id", defaults.video_token_id),
         merge_size=whole(vision, "spatial_merge_size", 2),
         tokens_per_second=number(vision, "tokens_per_second", defaults.tokens_per_second),
+        linear_attention=linear_attention(files.config),
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 from packcli.contract.errors import InputError, Rejection
 from packcli.contract.model import ModelFacts
 from packcli.families.family import NO_LIMITS, NO_OPTIONS
-from packcli.families.model_files import section, whole
+from packcli.families.model_files import linear_attention, section, whole
 
 if TYPE_CHECKING:
     from packcli.contract.model import Grid
@@ -103,7 +103,8 @@ def open_model(files: ModelFiles, video_wrapper: VideoWrapper) -> Family:
     vocab = whole(section(files.config, "text_config"), "vocab_size", vocab)
     if vocab == 1:
         raise InputError(f"{files.directory}: config.json has no vocab_size; add it")
-    return TextOnly(ModelFacts(family="text", vocab_size=vocab))
+    facts = ModelFacts("text", vocab, linear_attention=linear_attention(files.config))
+    return TextOnly(facts)
 
 
 def _tower(config: Mapping[str, Any]) -> str | None:

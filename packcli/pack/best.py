@@ -43,8 +43,9 @@ def improved(histogram: Histogram, capacity: int, runs: Runs) -> Runs:
         return runs
     best = min(runs, minimum_slack(histogram, capacity), key=lambda plan: plan.packs)
     for classes, excess in _CLASSES:
-        cheap = (capacity // histogram.sizes).mean() * classes < _DEAREST
-        if best.packs > bound * (1 + excess) and cheap:
+        count = min(classes, histogram.sizes.size)
+        worth = count < best.packs and (capacity // histogram.sizes).mean() * count < _DEAREST
+        if best.packs > bound * (1 + excess) and worth:
             plan = _by_columns(histogram, capacity, classes)
             best = min(best, plan, key=lambda found: found.packs)
     return best
@@ -56,8 +57,8 @@ def _by_columns(histogram: Histogram, capacity: int, most: int) -> Runs:
     patterns = solve(classes, capacity, minimum_slack(classes, capacity))
     rest = _rest(histogram, number, patterns, classes)
     whole, tail = Runs.of(patterns), minimum_slack(rest, capacity)
-    shifted = tail.table + [whole.packs, 0, 0, 0, 0]
-    table = np.concatenate([whole.table, shifted])
+    tail.table[:, 0] += whole.packs
+    table = np.concatenate([whole.table, tail.table])
     # Ranks run through a class from its largest sample on: whole patterns first, then the rest.
     of_class = np.searchsorted(classes.sizes, table[:, 4])
     return Runs(table[np.argsort(-of_class, kind="stable")], whole.packs + tail.packs)

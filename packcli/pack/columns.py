@@ -96,6 +96,7 @@ def solve(classes: Histogram, capacity: int, start: Runs) -> list[Pattern]:
     patterns = np.vstack([_patterns(start, sizes), np.diag(capacity // sizes)])
     center = sizes / capacity
     bound, before, smooth = float(center @ counts), float("inf"), _SMOOTH
+    packs = np.zeros(0)
     for _ in range(_ROUNDS):
         total, packs, prices = _program(patterns, counts)
         mixed = smooth * center + (1 - smooth) * prices
@@ -149,7 +150,7 @@ def _whole(
     for pattern, share in zip(patterns, np.floor(packs + _TINY).astype(np.int64), strict=True):
         held = np.flatnonzero(pattern)
         times = min(int(share), int((left[held] // pattern[held]).min()))
-        if times:
+        if times > 0:  # the solver may answer a little below 0
             left[held] -= times * pattern[held]
             members = zip(classes.sizes[held].tolist(), pattern[held].tolist(), strict=True)
             whole.append((times, dict(members)))

@@ -200,12 +200,12 @@ def test_columns_of_the_shared_good_pack_raise_no_alarm(shared):
 # ------------------------------------------------------------------ mutations
 
 
-@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(
     ("mutation", "family"), CASES, ids=[f"{one.name}-{family}" for one, family in CASES]
 )
-def test_mutation_raises_its_own_code(mutation, family, seed):
-    check_mutation(mutation, family, seed)
+def test_mutation_raises_its_own_code(mutation, family):
+    for seed in range(2):  # each on five packs
+        check_mutation(mutation, family, seed)
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from packcli.contract.errors import Rejection
@@ -122,6 +122,7 @@ def test_grid_of_every_clip_agrees(name, family_of, processor_of, monkeypatch):
         cap=st.booleans(),
         low=st.one_of(st.none(), st.integers(1, 30_000_000)),
     )
+    @example(frames=60, height=2200, width=4000, cap=True, low=5_000_000)
     def check(frames, height, width, cap, low):
         video = VideoMetadata(frames, 2.0, height, width, listed=True)
         options = VideoOptions(cap_pixels_per_frame=cap, min_pixels=low)

@@ -83,15 +83,13 @@ def locate(ref: MediaRef, root: MediaRoot) -> Source:
     scheme = scheme.lower() if colon and len(scheme) > 1 and scheme.isalnum() else ""
     if scheme == "data":
         return _at_hand(f"{uri[:_SHOWN]}…", _data_uri(uri))
-    if scheme in {"http", "https"}:
+    if scheme == "file":
+        return _file(uri[5:].removeprefix("//"), root)
+    if scheme and uri[len(scheme) :].startswith("://"):
         raise Rejection(
             "media_remote_disabled",
             f"{uri[:_SHOWN]}: remote media are not fetched; download it and name the file",
         )
-    if scheme == "file":
-        uri = uri[5:].removeprefix("//")
-    elif scheme and "://" in uri:
-        raise Rejection("bad_media_ref", f"{uri[:_SHOWN]}: no such scheme; give a path")
     return _file(uri, root)
 
 

@@ -31,6 +31,8 @@ for forbidden_name in FORBIDDEN:
 def retyped(name, dtype):
     def typed(bench):
         bench.dtypes[name] = dtype
+        if "list" not in dtype:
+            bench.columns[name] = [1] * bench.count
         return Place(None)
 
     typed.__name__ = f"{name}_as_{dtype}"
@@ -67,6 +69,8 @@ def row_of_nothing(bench):
     for name, values in bench.columns.items():
         if isinstance(values[row], list | np.ndarray):
             values[row] = values[row][:0]
+    if "mrope_position_ids" in bench.columns:
+        bench["mrope_position_ids"][row] = [np.zeros(0, np.int32)] * 3
     return Place(row)
 
 

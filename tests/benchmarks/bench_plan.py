@@ -1,0 +1,163 @@
+"""Time and packs of the planner beside its peers, on one core.
+
+    python tests/benchmarks/bench_plan.py --lengths ../shared/bench/lengths.py --n 1000000
+    python tests/benchmarks/bench_plan.py --lengths my_lengths.npy --capacity 8192
+
+`--lengths` is a script with ``make(name, capacity, n)``, or an array of lengths. Peers are run
+when they are installed: TRL's `bfd` (its own classes, on lengths alone, no token moved, which
+flatters it), `binpacking.to_constant_volume` (what ms-swift packs with), and the textbook.
+Each line: median seconds of all runs, packs, excess over the lower bound, peak memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import statistics
+import sys
+import tracemalloc
+from bisect import bisect_left, insort
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+
+from packcli.pack.options import PlanOptions
+from packcli.pack.plan import make_plan
+
+SETS = ["a_sft", "b_mm", "c_uni", "e_tiny", "f_fix576", "g_grid1024", "h_gridmix", "i_video196"]
+
+
+def planned(**options):
+    """Count the packs of our own plan."""
+    return lambda lengths, capacity: make_plan(lengths, PlanOptions(capacity, **options)).packs
+
+
+def textbook(lengths, capacity):
+    """Best fit decreasing, one sample at a time, on a sorted list of rooms."""
+    rooms, full = [], 0
+    for length in np.sort(lengths)[::-1].tolist():
+        at = bisect_left(rooms, length)
+        left = (rooms.pop(at) if at < len(rooms) else capacity) - length
+        if left:
+            insort(rooms, left)
+        else:
+            full += 1
+    return len(rooms) + full
+
+
+def trl_bfd(lengths, capacity):
+    """TRL's `_pack_bfd` (trl/data_utils.py), whose planning works on a segment tree."""
+    from trl.data_utils import _SegmentTree
+
+    tree, rooms, packs = _SegmentTree(capacity), {}, 0
+    tree.add(capacity)
+    for length in np.sort(lengths)[::-1].tolist():
+        room = tree.search(length)
+        if room < capacity:
+            pack = rooms[room].pop()
+            if not rooms[room]:
+                tree.remove(room)
+        else:
+            pack, packs = packs, packs + 1
+        left = room - length
+        if left not in rooms or not rooms[left]:
+            rooms.setdefault(left, [])
+            if left:
+                tree.add(left)
+        rooms[left].append(pack)
+    return packs
+
+
+def ms_swift(lengths, capacity):
+    """ms-swift's packing: `to_constant_volume` on windows of 1000 samples, last pack carried."""
+    import binpacking
+
+    packs, carried = 0, []
+    pairs = list(enumerate(lengths.tolist()))
+    for start in range(0, len(pairs), 1000):
+        found = binpacking.to_constant_volume(
+            carried + pairs[start : start + 1000], capacity, weight_pos=1
+        )
+        carried = found.pop() if found else []
+        packs += len(found)
+    return packs + bool(carried)
+
+
+METHODS = {
+    "packcli": (planned(), 1 << 62),
+    "packcli best": (planned(quality="best"), 1 << 62),
+    "packcli sequential": (planned(strategy="sequential"), 1 << 62),
+    "packcli sequential, 16 open": (planned(strategy="sequential", open_packs=16), 10**6),
+    "textbook": (textbook, 10**6),
+    "trl bfd": (trl_bfd, 10**6),
+    "ms-swift binpack": (ms_swift, 10**6),
+}
+
+
+def measured(method, lengths, capacity, runs):
+    """Median seconds, packs, and the peak of Python's and NumPy's memory in MB."""
+    method(lengths[:1], capacity)  # imports
+    times = []
+    for _ in range(runs):
+        started = perf_counter()
+        packs = method(lengths, capacity)
+        times.append(perf_counter() - started)
+    tracemalloc.start()
+    method(lengths[: min(lengths.size, 10**6)], capacity)
+    peak = tracemalloc.get_traced_memory()[1] / 1e6
+    tracemalloc.stop()
+    return statistics.median(times), packs, peak
+
+
+def sets_of(args):
+    """Yield (name, lengths)."""
+    if args.lengths.suffix == ".npy":
+        yield args.lengths.stem, np.load(args.lengths)
+        return
+    spec = importlib.util.spec_from_file_location("lengths", args.lengths)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    for name in args.sets:
+        yield name, module.make(name, args.capacity, args.n)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--lengths", type=Path, required=True)
+    parser.add_argument("--capacity", type=int, default=8192)
+    parser.add_argument("--n", type=int, default=100_000)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--sets", nargs="+", default=SETS)
+    parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    for name, lengths in sets_of(args):
+        bound = make_plan(lengths, PlanOptions(args.capacity)).lower_bound
+        ours = None
+        for label in args.methods:
+            method, most = METHODS[label]
+            if lengths.size > most:
+                continue
+            try:
+                seconds, packs, peak = measured(method, lengths, args.capacity, args.runs)
+            except ImportError as error:
+                sys.stderr.write(f"{name}: {label} left out, {error}\n")
+                continue
+            ours = ours or seconds
+            row = {
+                "set": name, "n": lengths.size, "capacity": args.capacity, "method": label,
+                "seconds": round(seconds, 4), "ratio": round(seconds / ours, 1), "packs": packs,
+                "excess_percent": round(100 * (packs / bound - 1), 3), "peak_mb": round(peak, 1),
+            }  # fmt: skip
+            line = json.dumps(row) if args.json else " ".join(f"{k}={v}" for k, v in row.items())
+            sys.stdout.write(line + "\n")
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

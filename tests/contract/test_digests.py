@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from hashlib import blake2b
+
+import numpy as np
+import pytest
+
+from packcli.contract.columns import Axis
+from packcli.contract.digests import SIZE, sample_digests
+from packcli.contract.offsets import Offsets
+from tests.contract.making import MODELS, make_packs, make_samples
+
+
+def digest_of(ids, labels, *grids):
+    """The digest as its documentation says, from plain lists."""
+    state = blake2b(digest_size=16)
+    for values in (ids, labels, *grids):
+        state.update(len(values).to_bytes(8, "little"))
+        flat = [n for v in values for n in (v if isinstance(v, list) else [v])]
+        state.update(b"".join(n.to_bytes(4, "little", signed=True) for n in flat))
+    return state.digest()
+
+
+@pytest.mark.parametrize("family", MODELS)
+def test_digest_is_what_is_documented(family):
+    packs = make_packs(np.random.default_rng(4), MODELS[family])
+    digests = sample_digests(packs)
+    assert digests.shape == (packs.members.total, SIZE)
+    assert digests.dtype == np.uint8
+    for sample in range(packs.members.total):
+
+        def part(name, axis, sample=sample):
+            bounds = packs.axes[axis].values
+            return packs.columns[name][bounds[sample] : bounds[sample + 1]].tolist()
+
+        told = [part("input_ids", Axis.TOKEN), part("labels", Axis.TOKEN)]
+        if packs.facts.has_media:
+            told += [part("image_grid_thw", Axis.IMAGE), part("video_grid_thw", Axis.VIDEO)]
+        assert digests[sample].tobytes() == digest_of(*told)
+
+
+def test_digest_of_one_text_sample_stays_the_same():
+    packs = make_samples(np.random.default_rng(0), MODELS["text"], 1)
+    columns = {
+        **packs.columns,
+        "input_ids": np.array([1, 2, 3], np.int32),
+        "labels": np.array([-100, 2, 3], np.int32),
+    }
+    known = replace(packs, axes={Axis.TOKEN: Offsets.from_lengths([3])}, columns=columns)
+    assert sample_digests(known)[0].tobytes().hex() == digest_of([1, 2, 3], [-100, 2, 3]).hex()
+    assert sample_digests(known)[0].tobytes().hex() == "b6e48ceb79a0e1b0b162e3dde002a564"
+
+
+@pytest.mark.parametrize("family", MODELS)
+def test_digest_does_not_depend_on_packing_or_order(family):
+    packs = make_packs(np.random.default_rng(7), MODELS[family])
+    order = np.random.default_rng(1).permutation(packs.members.total)
+    np.testing.assert_array_equal(sample_digests(packs.joined()), sample_digests(packs))
+    np.testing.assert_array_equal(sample_digests(packs.take(order)), sample_digests(packs)[order])
+
+
+@pytest.mark.parametrize("name", ["input_ids", "labels", "image_grid_thw", "video_grid_thw"])
+def test_every_number_counts(name):
+    packs = make_packs(np.random.default_rng(3), MODELS["qwen2_vl"], packs=8)
+    before, column = sample_digests(packs), packs.columns[name]
+    axis = {"image_grid_thw": Axis.IMAGE, "video_grid_thw": Axis.VIDEO}.get(name, Axis.TOKEN)
+    for place in range(0, len(column), max(1, len(column) // 20)):
+        values = column.copy()
+        values[place] += 1
+        after = sample_digests(replace(packs, columns={**packs.columns, name: values}))
+        sample = packs.axes[axis].segment_ids()[place]
+        assert np.flatnonzero((before != after).any(axis=1)).tolist() == [sample]
+
+
+def test_wider_integers_give_the_same_digest():
+    packs = make_packs(np.random.default_rng(3), MODELS["text"])
+    wide = {**packs.columns, "input_ids": packs.columns["input_ids"].astype(np.int64)}
+    np.testing.assert_array_equal(
+        sample_digests(replace(packs, columns=wide)), sample_digests(packs)
+    )
+
+
+def test_no_samples_have_no_digests():
+    packs = make_packs(np.random.default_rng(3), MODELS["text"])
+    assert sample_digests(packs.rows(np.zeros(0, np.int64))).shape == (0, SIZE)
