@@ -1,7 +1,8 @@
 """Make everything in sample_data/ again: `python sample_data/make.py [--out FOLDER]`.
 
 Two runs on one machine give equal bytes. Other versions of Pillow, FFmpeg or zlib may encode the
-same pixels into other bytes; the text files do not depend on them.
+same pixels into other bytes, and other versions of pyarrow the same packs; the text files do not
+depend on them.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import make_bad_records
+import make_broken
 import make_chats
 import make_clips
 import make_media
@@ -46,6 +48,7 @@ def build(out: Path) -> None:
     texts += [json.dumps(tool) for tool in make_chats.TOOLS.values()]
     make_models.write(out / "models", source, texts)
     make_bad_records.write(out / "bad_records")
+    make_broken.write(out)
 
 
 def main() -> None:

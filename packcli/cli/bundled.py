@@ -1,4 +1,4 @@
-"""Files that come with packcli: sample data and schemas."""
+"""Files that come with packcli: the sample data."""
 
 from __future__ import annotations
 

@@ -27,6 +27,8 @@ class Axis(StrEnum):
     """One value a video, in the order in which the slots stand."""
     MEDIUM = "medium"
     """One value an image or video, in the order in which the slots stand."""
+    WINDOW = "window"
+    """One value more than there are windows in the vision tower: their boundaries."""
 
 
 RAGGED = (Axis.TOKEN, Axis.IMAGE, Axis.VIDEO, Axis.MEDIUM)
@@ -40,6 +42,8 @@ class Need(StrEnum):
     MEDIA = "media"
     MROPE = "mrope"
     SECONDS = "seconds"
+    TOKEN_TYPES = "token_types"
+    VIT_WINDOWS = "vit_windows"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +94,14 @@ COLUMNS: tuple[Column, ...] = (
         need=Need.MROPE,
     ),
     Column("mm_token_type_ids", "int8", _T, "0 text, 1 image slot, 2 video slot", need=Need.MEDIA),
+    Column(
+        "token_type_ids",
+        "int8",
+        _T,
+        "mm_token_type_ids under the name that the model asks for",
+        need=Need.TOKEN_TYPES,
+        derived=True,
+    ),
     Column("seq_lengths", "int32", _S, "tokens of each sample", derived=True),
     Column("cu_seqlens", "int32", Axis.OFFSET, "boundaries: 0, …, T", derived=True),
     Column("seq_start_id", "int32", _S, "cu_seqlens without its last value", derived=True),
@@ -122,6 +134,14 @@ COLUMNS: tuple[Column, ...] = (
         Axis.VIDEO,
         "seconds between temporal patches",
         need=Need.SECONDS,
+    ),
+    Column(
+        "vit_cu_seqlens",
+        "int32",
+        Axis.WINDOW,
+        "boundaries of the vision tower's windows, patches",
+        need=Need.VIT_WINDOWS,
+        derived=True,
     ),
     Column("media.kind", "string", _M, "image or video", need=Need.MEDIA),
     Column("media.uri", "string", _M, "path or data URI as in the record", need=Need.MEDIA),
@@ -165,4 +185,8 @@ def columns_for(facts: ModelFacts) -> tuple[Column, ...]:
         held.add(Need.MROPE)
     if facts.rope == "timed":
         held.add(Need.SECONDS)
+    if facts.token_type_ids:
+        held.add(Need.TOKEN_TYPES)
+    if facts.vit_windows is not None:
+        held.add(Need.VIT_WINDOWS)
     return tuple(column for column in COLUMNS if column.need in held)

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from packcli.contract.columns import Axis
+from packcli.contract.model import VitWindows
 from packcli.contract.packs import IGNORED
+from packcli.contract.vit import window_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,6 +94,33 @@ def _sample_index(packs: Packs) -> NDArray[np.int32]:
     return np.repeat(in_pack, packs.axes[Axis.MEDIUM].lengths)
 
 
+def window_rows(packs: Packs) -> NDArray[np.int32]:
+    """(P + 1,) int32, where each pack's boundaries of vision windows start."""
+    counts, _ = _windows(packs)
+    rows = np.zeros(len(packs) + 1, dtype=np.int32)
+    np.cumsum(sum_per_pack(packs, counts, Axis.IMAGE) + 1, out=rows[1:])
+    return rows
+
+
+def _vit_cu_seqlens(packs: Packs) -> NDArray[np.int32]:
+    counts, sizes = _windows(packs)
+    rows = window_rows(packs)
+    ends = np.zeros(int(rows[-1]), dtype=np.int64)
+    inside = np.ones(ends.size, dtype=bool)
+    inside[rows[:-1]] = False
+    ends[inside] = np.cumsum(sizes)
+    before = np.cumsum(sum_per_pack(packs, counts, Axis.IMAGE))[:-1]
+    patches = np.concatenate([[0], np.cumsum(sizes)])
+    first = patches[np.concatenate([[0], before])] if len(packs) else patches[:0]
+    ends -= np.repeat(first, np.diff(rows)) * inside
+    return ends.astype(np.int32)
+
+
+def _windows(packs: Packs) -> tuple[NDArray[np.int64], ...]:
+    reading = packs.facts.vit_windows or VitWindows.FRAMES
+    return window_sizes(packs.columns["image_grid_thw"], reading)
+
+
 DERIVED: dict[str, Callable[[Packs], NDArray[Any]]] = {
     "position_ids": lambda packs: packs.tokens.restarting(),
     "seq_lengths": lambda packs: packs.tokens.lengths,
@@ -104,6 +133,8 @@ DERIVED: dict[str, Callable[[Packs], NDArray[Any]]] = {
     "num_supervised": _num_supervised,
     "sum_sq_len": _sum_sq_len,
     "num_patches": _num_patches,
+    "token_type_ids": lambda packs: packs.columns["mm_token_type_ids"],
+    "vit_cu_seqlens": _vit_cu_seqlens,
     "media.sample_index": _sample_index,
 }
 """How each derived column follows from the carried ones; the values are flat over all packs."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from packcli.contract.columns import Axis
+from packcli.contract.columns import BY_NAME, Axis
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,7 +27,7 @@ def sample_digests(packs: Packs) -> NDArray[np.uint8]:
         each preceded by its element count.
     """
     parts = [
-        (packs.columns[name].astype("<i4", copy=False), packs.axes[axis].values.tolist())
+        (packs.columns[name].astype("<i4", copy=False).tobytes(), BY_NAME[name].width, axis)
         for name, axis in (
             ("input_ids", Axis.TOKEN),
             ("labels", Axis.TOKEN),
@@ -36,13 +36,17 @@ def sample_digests(packs: Packs) -> NDArray[np.uint8]:
         )
         if name in packs.columns
     ]
+    # memoryviews and plain ints: per sample, numpy slices cost more than the hash
+    views = [
+        (memoryview(raw), 4 * width, packs.axes[axis].values.tolist()) for raw, width, axis in parts
+    ]
     digests = np.empty((packs.members.total, SIZE), dtype=np.uint8)
     for sample in range(packs.members.total):
         state = blake2b(digest_size=SIZE)
-        for values, bounds in parts:
+        for view, width, bounds in views:
             start, stop = bounds[sample], bounds[sample + 1]
             state.update((stop - start).to_bytes(8, "little"))
-            state.update(np.ascontiguousarray(values[start:stop]).data)
+            state.update(view[start * width : stop * width])
         digests[sample] = np.frombuffer(state.digest(), dtype=np.uint8)
     return digests
 

@@ -28,6 +28,26 @@ class Rope(StrEnum):
     """mRoPE of Qwen3-VL and Qwen3.5: a video is one grid [1, h, w] for every temporal patch."""
 
 
+class Runs(StrEnum):
+    """Which part of a grid has its slots side by side; between two parts stands text."""
+
+    GRID = "grid"
+    """The whole grid."""
+    TILE = "tile"
+    """Each [1, h, w] of it: a tile, a crop or a frame."""
+    ROW = "row"
+    """Each row of slots."""
+
+
+class VitWindows(StrEnum):
+    """Which patches attend to each other in the vision tower of LLaVA-OneVision-2."""
+
+    FRAMES = "frames"
+    """Four frames of one grid: what its code does."""
+    TEMPORAL = "temporal"
+    """Equal temporal index in `patch_positions`, inside one grid: what its documents say."""
+
+
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
     """Facts that decide slots and positions.
@@ -41,6 +61,9 @@ class ModelFacts:
         merge_size: patches per side that the vision merger turns into one slot.
         tokens_per_second: temporal positions per second (`Rope.TIMED` only).
         linear_attention: some layers carry a recurrent state and a causal convolution.
+        runs: which part of a grid has its slots side by side.
+        vit_windows: how `vit_cu_seqlens` is read; None where the family has no such column.
+        token_type_ids: the processor calls its token types that, and the model asks for them.
     """
 
     family: str
@@ -51,6 +74,9 @@ class ModelFacts:
     merge_size: int = 1
     tokens_per_second: float = 1.0
     linear_attention: bool = False
+    runs: Runs = Runs.GRID
+    vit_windows: VitWindows | None = None
+    token_type_ids: bool = False
 
     def slots(self, grids: NDArray[np.integer]) -> NDArray[np.int64]:
         """Token slots of each grid: ``prod(grid) // merge_size ** 2``.
@@ -63,6 +89,25 @@ class ModelFacts:
         """
         patches = np.asarray(grids, dtype=np.int64).reshape(-1, 3).prod(axis=1)
         return patches // self.merge_size**2
+
+    def unbroken(self, grids: NDArray[np.integer]) -> NDArray[np.int64]:
+        """Split image grids into parts whose slots stand side by side; `slots` holds of parts too.
+
+        Args:
+            grids: (n, 3) integers, patches.
+
+        Returns:
+            (m, 3) int64, patches, in the order of their slots.
+        """
+        whole = np.asarray(grids, dtype=np.int64).reshape(-1, 3)
+        if self.runs is Runs.GRID:
+            return whole
+        parts = np.repeat(whole, whole[:, 0], axis=0)
+        parts[:, 0] = 1
+        if self.runs is Runs.ROW:
+            parts = np.repeat(parts, parts[:, 1] // self.merge_size, axis=0)
+            parts[:, 1] = self.merge_size
+        return parts
 
     @property
     def has_mrope(self) -> bool:
@@ -84,8 +129,11 @@ class ModelFacts:
 
         Raises:
             TypeError: a field is missing or unknown.
-            ValueError: `rope` names no kind of positions.
+            ValueError: `rope`, `runs` or `vit_windows` names nothing that there is.
         """
         fields = dict(data)
         rope = Rope(fields.pop("rope"))
-        return cls(rope=rope, **fields)
+        runs = Runs(fields.pop("runs", Runs.GRID))
+        windows = fields.pop("vit_windows", None)
+        read = None if windows is None else VitWindows(windows)
+        return cls(rope=rope, runs=runs, vit_windows=read, **fields)

@@ -2,6 +2,31 @@
 
 from __future__ import annotations
 
+from typing import NotRequired, TypedDict
+
+
+class RejectedLine(TypedDict):
+    """A line of ``rejected.jsonl``.
+
+    Attributes:
+        file: short name of the input.
+        line: its line there, from 1; None where the source names none.
+        offset: bytes before the record in the input; encode only.
+        id: of the record, None where it has none or cannot be read.
+        code: why, one of the stable codes.
+        message: what is wrong and what to do.
+        sha256: of the record's bytes; encode only.
+    """
+
+    file: str
+    line: int | None
+    offset: NotRequired[int]
+    id: str | None
+    code: str
+    message: str
+    sha256: NotRequired[str]
+
+
 REJECTIONS: dict[str, str] = {
     "bad_json": "its line is not JSON, is cut, or is longer than 64 MiB",
     "bad_utf8": "its bytes are not UTF-8",

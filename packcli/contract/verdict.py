@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,48 @@ class Finding:
         return ", ".join(parts)
 
 
+class Control(TypedDict):
+    """A pack that was broken on purpose, to prove that the kernel's proof would notice.
+
+    Attributes:
+        name: what was done to it.
+        caught: whether it was noticed, in every pack.
+        deviation: the least that it made, at most 1e30.
+    """
+
+    name: str
+    caught: bool
+    deviation: float
+
+
+class Proof(TypedDict):
+    """One kernel over all packs that it ran on.
+
+    Attributes:
+        kind: ``attention``, ``state`` or ``conv``.
+        kernel: its name.
+        version: of the library that it comes from.
+        device: ``cpu``, or the GPU's name.
+        dtype: of its inputs.
+        packs: packs that it ran on.
+        tokens: tokens in them.
+        max_deviation: the largest difference from every sample run alone.
+        tolerance: the difference from which samples count as seeing each other.
+        controls: packs broken on purpose.
+    """
+
+    kind: str
+    kernel: str
+    version: str
+    device: str
+    dtype: str
+    packs: int
+    tokens: int
+    max_deviation: float
+    tolerance: float
+    controls: list[Control]
+
+
 @dataclass(slots=True)
 class Verdict:
     """The result of `packcli verify`.
@@ -53,7 +95,7 @@ class Verdict:
         counts: findings by code, all of them.
         skipped: rules that did not run, and why.
         checked: what was looked at: shards, packs, samples, tokens.
-        proofs: one entry a kernel check: kernel, version, device, deviation, controls.
+        proofs: one entry a kernel that ran.
         limit: how many findings are kept in full.
     """
 
@@ -62,7 +104,7 @@ class Verdict:
     counts: Counter[str] = field(default_factory=Counter[str])
     skipped: dict[str, str] = field(default_factory=dict[str, str])
     checked: Counter[str] = field(default_factory=Counter[str])
-    proofs: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    proofs: list[Proof] = field(default_factory=list[Proof])
     limit: int = 100
 
     @property

@@ -13,7 +13,7 @@ from packcli.encode.media.images import image_size
 from packcli.encode.media.sources import MediaRoot, locate
 from packcli.encode.media.videos import video_metadata
 from packcli.encode.raw import parse
-from packcli.encode.records import read_record
+from packcli.encode.records import identity_of, read_record
 from packcli.encode.sample import Medium, Sample
 from packcli.encode.text import Placeholders, TextEncoder
 from packcli.families import open_family
@@ -22,14 +22,17 @@ from packcli.families.family import PixelLimits, VideoMetadata
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from packcli.encode.conversation import Conversation, MediaRef
+    from packcli.encode.conversation import JsonObject, Kind, MediaRef
     from packcli.encode.options import EncodeJob
     from packcli.encode.raw import RawRecord
-    from packcli.encode.text import Draft
+    from packcli.encode.text import Draft, EncodedText
     from packcli.families.family import Expansion, Family
 
 _LIST_FPS = 2.0
 """Rate of a frame list that names none: the processors' own default."""
+
+_LONGEST = 2**24
+"""Tokens of one sample, whatever the options say: absurd sizes must not fill the memory."""
 
 
 @dataclass(slots=True)
@@ -51,7 +54,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class _Drafted:
-    id: str
+    id: str | None
     source: str
     draft: Draft
     media: tuple[Medium, ...]
@@ -70,16 +73,7 @@ class Encoder:
         self._options = job.options
         self._root = root
         self.family: Family = open_family(job.model, video_wrapper=job.options.video_wrapper)
-        facts = self.family.facts
-        pads = {facts.image_token_id, facts.video_token_id} - {None}
-        self._text = TextEncoder.open(
-            job.model,
-            Placeholders(
-                self.family.image_placeholder,
-                self.family.video_placeholder,
-                frozenset(token for token in pads if token is not None),
-            ),
-        )
+        self._text = TextEncoder.open(job.model, Placeholders.of(self.family))
 
     def encode(self, name: str, records: Iterable[RawRecord]) -> Outcome:
         """Encode records of one input.
@@ -93,43 +87,46 @@ class Encoder:
         """
         outcome, drafted = Outcome(), list[_Drafted]()
         for raw in records:
+            identity = None
             if raw.blank:
                 outcome.blank += 1
                 continue
             try:
-                drafted.append(self._draft(name, raw, outcome.warnings))
+                record = parse(raw)
+                identity = identity_of(record)
+                drafted.append(self._draft(f"{name}:{raw.line}", raw, record, outcome.warnings))
             except Rejection as rejection:
-                outcome.rejected.append(_rejected(name, raw, rejection))
+                outcome.rejected.append(_rejected(name, raw, rejection, identity))
         texts = self._text.finish([one.draft for one in drafted])
         for one, text in zip(drafted, texts, strict=True):
-            sample = Sample(one.id, one.source, text.input_ids, text.labels, one.media)
             try:
-                self._check(sample, weighted=text.loss_scale is not None)
+                self._check(one.source, text)
             except Rejection as rejection:
                 outcome.rejected.append(_rejected(name, one.raw, rejection, one.id))
-            else:
-                outcome.samples.append(sample)
+                continue
+            identity = one.source if one.id is None else one.id
+            sample = Sample(identity, one.source, text.input_ids, text.labels, one.media)
+            outcome.samples.append(sample)
         outcome.rejected.sort(key=lambda line: line["offset"])
         return outcome
 
-    def _draft(self, name: str, raw: RawRecord, warnings: Counter[str]) -> _Drafted:
-        source = f"{name}:{raw.line}"
-        conversation = read_record(parse(raw))
+    def _draft(
+        self, source: str, raw: RawRecord, record: JsonObject, warnings: Counter[str]
+    ) -> _Drafted:
+        conversation = read_record(record)
         media: list[Medium] = []
-        expansions: dict[str, list[Expansion]] = {"image": [], "video": []}
+        expansions: dict[Kind, list[Expansion]] = {"image": [], "video": []}
         for ref in conversation.media:
             medium, expansion = (
                 self._image(ref, warnings) if ref.kind == "image" else self._video(ref)
             )
             media.append(medium)
             expansions[ref.kind].append(expansion)
-        draft = self._text.draft(
-            conversation,
-            expansions["image"],
-            expansions["video"],
-            supervise=self._options.supervise,
-        )
-        return _Drafted(_identity(conversation, source), source, draft, tuple(media), raw)
+        # slots alone may be too many: then the text is not even made
+        self._check_length(source, sum(sum(e.slots) for kind in expansions.values() for e in kind))
+        images, videos = expansions["image"], expansions["video"]
+        draft = self._text.draft(conversation, images, videos, supervise=self._options.supervise)
+        return _Drafted(conversation.id, source, draft, tuple(media), raw)
 
     def _image(self, ref: MediaRef, warnings: Counter[str]) -> tuple[Medium, Expansion]:
         size = image_size(locate(ref, self._root), self._options.images)
@@ -174,22 +171,24 @@ class Encoder:
         fps = float(ref.options.get("fps", self._options.video.fps or _LIST_FPS))
         return VideoMetadata(len(sizes), fps, height, width, listed=True)
 
-    def _check(self, sample: Sample, *, weighted: bool) -> None:
-        length, limit = len(sample.input_ids), self._options.max_length
-        if weighted:
+    def _check(self, source: str, text: EncodedText) -> None:
+        if text.loss_scale is not None:
             message = "loss weights other than 0 and 1 are not carried yet; use loss true or false"
             raise Rejection("bad_record", message)
-        if not (sample.labels != -100).any():  # noqa: PLR2004 - the label that no loss looks at
+        if not text.input_ids.size:
+            raise Rejection("zero_length", "the text has no tokens; drop the record")
+        if not text.learns:
             raise Rejection("no_supervised_tokens", "every label is masked; add an answer")
-        if limit is not None and length > limit:
-            if self._options.over_length == "error":
-                raise InputError(f"{sample.source}: {length} tokens, limit {limit}")
-            message = f"{length} tokens, limit {limit}; shorten it or raise --max-length"
-            raise Rejection("over_length", message)
+        self._check_length(source, text.input_ids.size)
 
-
-def _identity(conversation: Conversation, source: str) -> str:
-    return source if conversation.id is None else conversation.id
+    def _check_length(self, source: str, tokens: int) -> None:
+        limit = min(self._options.max_length or _LONGEST, _LONGEST)
+        if tokens <= limit:
+            return
+        message = f"{tokens} tokens, limit {limit}; shorten it or raise --max-length"
+        if self._options.over_length == "error":
+            raise InputError(f"{source}: {message}")
+        raise Rejection("over_length", message)
 
 
 def _whole(ref: MediaRef, name: str, fallback: int | None) -> int | None:

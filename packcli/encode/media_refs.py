@@ -24,6 +24,9 @@ OPTION_NAMES = {
 }
 """Per-record options of sampling and size, by every name they come under."""
 
+_SMALLEST, _LARGEST, _MOST_FRAMES = 1e-6, 2**53, 1_000_000
+"""Bounds of every option, and of `num_frames`: beyond them arithmetic or memory gives out."""
+
 _PLACES = {
     "image": ("image", "image_url", "url", "path", "base64"),
     "video": ("video", "video_url", "url", "path"),
@@ -35,15 +38,18 @@ def read_options(source: Mapping[str, Any]) -> dict[str, float]:
     """Collect sampling and size options.
 
     Raises:
-        Rejection: `bad_record`, an option is not a positive number.
+        Rejection: `bad_record`, an option is not a positive number of a sane size.
     """
     found: dict[str, float] = {}
     for key, name in OPTION_NAMES.items():
         value = source.get(key)
         if value is None:
             continue
-        if not isinstance(value, int | float) or isinstance(value, bool) or not value > 0:
-            raise Rejection("bad_record", f"{key} is {value!r}; give a positive number")
+        most = _MOST_FRAMES if name == "num_frames" else _LARGEST
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or not _SMALLEST <= value <= most:
+            message = f"{key} is {value!r:.40}; give a positive number up to {most}"
+            raise Rejection("bad_record", message)
         found[name] = value
     return found
 

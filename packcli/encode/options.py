@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from packcli import __version__
@@ -14,6 +13,8 @@ from packcli.families.family import PixelLimits, VideoOptions
 from packcli.shards.manifest import Manifest, file_sha256
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from packcli.encode.inputs import ByteRange
     from packcli.families.family import Family
 
@@ -99,12 +100,20 @@ class Part:
 
 
 def short_names(paths: list[Path]) -> list[str]:
-    """Name inputs by as few trailing folders as tell them apart."""
-    for depth in range(1, max(len(path.parts) for path in paths) + 1):
-        names = [Path(*path.parts[-depth:]).as_posix() for path in paths]
-        if len(set(names)) == len(set(paths)):
+    """Name inputs by as few trailing folders as tell them apart.
+
+    Raises:
+        InputError: two of them are the same file.
+    """
+    if len({path.resolve() for path in paths}) < len(paths):
+        raise InputError("an input is named twice; name every file once")
+    # names do not depend on the working directory
+    parts = [path.absolute().parts for path in paths]
+    for depth in range(1, max(map(len, parts), default=0) + 1):
+        names = ["/".join(part[-depth:]) for part in parts]
+        if len(set(names)) == len(paths):
             return names
-    raise InputError("an input is named twice; name every file once")
+    return []
 
 
 def job_manifest(job: EncodeJob, family: Family, inputs: list[tuple[Path, str]]) -> Manifest:

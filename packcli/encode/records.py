@@ -18,7 +18,7 @@ from packcli.encode.media_refs import OPTION_NAMES, MediaSupply, read_media, rea
 from packcli.encode.shapes import read_messages
 from packcli.encode.turns import is_call, read_json, read_turn
 
-__all__ = ["Conversation", "Kind", "MediaRef", "Part", "Turn", "read_record"]
+__all__ = ["Conversation", "Kind", "MediaRef", "Part", "Turn", "identity_of", "read_record"]
 
 _CHAT_KEYS = ("messages", "conversations", "conversation", "completion", "response", "output")
 _OPTION_SOURCES = ("mm_processor_kwargs", "chat_template_kwargs")
@@ -46,7 +46,7 @@ def read_record(record: JsonObject) -> Conversation:
     supply.check()
     _check(turns)
     return Conversation(
-        _identity(record),
+        identity_of(record),
         turns,
         tuple(supply.placed),
         _tools(record.get("tools")),
@@ -59,12 +59,13 @@ def _document(record: JsonObject) -> Conversation:
         raise Rejection("zero_length", "text is empty; drop the record")
     media = _supply(record)
     media.check()
-    return Conversation(_identity(record), (), text=record["text"])
+    return Conversation(identity_of(record), (), text=record["text"])
 
 
-def _identity(record: JsonObject) -> str | None:
+def identity_of(record: JsonObject) -> str | None:
+    """Return the record's own name, None where it has none."""
     name = record.get("id")
-    return str(name) if isinstance(name, str | int | float) else None
+    return str(name) if isinstance(name, str | int | float) and name != "" else None
 
 
 def _supply(record: JsonObject) -> MediaSupply:

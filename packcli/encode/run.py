@@ -33,7 +33,20 @@ BATCH_RECORDS = 512
 
 @dataclass(slots=True)
 class EncodeSummary:
-    """What a run of encode did; `records = kept + rejected + blank` without the blank lines."""
+    """What a run of encode did; every record is kept or rejected, blank lines are none.
+
+    Attributes:
+        records: records read.
+        kept: samples written.
+        rejected: records that did not become a sample.
+        blank: blank lines.
+        reasons: rejected records by code.
+        warnings: warnings by code.
+        tokens: tokens of the samples.
+        supervised_tokens: labels that are not -100.
+        media: images and videos of the samples.
+        output: the dataset's directory.
+    """
 
     records: int = 0
     kept: int = 0

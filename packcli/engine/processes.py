@@ -9,7 +9,7 @@ import multiprocessing
 from collections import deque
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from packcli.contract.errors import IncompleteError
 
@@ -24,28 +24,35 @@ def run(work: Callable[[Task], Result], tasks: Sequence[Task], *, workers: int) 
     """Yield the result of every task in order, at most twice `workers` ahead of the reader.
 
     Raises:
-        IncompleteError: a worker was killed, naming the task that it may have held.
+        IncompleteError: a worker was killed, naming the tasks that it may have held.
     """
     context = multiprocessing.get_context("spawn")
+    others = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(min(workers, len(tasks)), mp_context=context)
     waiting: deque[tuple[Task, Future[Result]]] = deque()
-    remaining = iter(tasks)
     try:
-        for task in remaining:
+        for task in tasks:
             waiting.append((task, pool.submit(work, task)))
             if len(waiting) >= 2 * workers:
-                yield _result(*waiting.popleft())
+                yield waiting[0][1].result()
+                waiting.popleft()
         while waiting:
-            yield _result(*waiting.popleft())
+            yield waiting[0][1].result()
+            waiting.popleft()
+    except BrokenProcessPool as error:
+        held = ", ".join(f"{task!s:.200}" for task, future in waiting if _lost(future))
+        raise IncompleteError(
+            f"a worker process died (killed, or out of memory) on one of: {held}; "
+            "run again to resume, with fewer workers if memory is short"
+        ) from error
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        for process in set(multiprocessing.active_children()) - others:
+            process.terminate()
+        raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _result(task: object, future: Future[Result]) -> Result:
-    try:
-        return future.result()
-    except BrokenProcessPool as error:
-        raise IncompleteError(
-            f"a worker process died (killed, or out of memory), at or before {task}; "
-            "run again to resume, with fewer workers if memory is short"
-        ) from error
+def _lost(future: Future[Any]) -> bool:
+    """Tell whether a task was given to the pool and has no result."""
+    return not future.done() or isinstance(future.exception(), BrokenProcessPool)

@@ -7,7 +7,7 @@ from importlib import import_module, metadata
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Literal, cast
 
-from packcli.families.model_files import read_model_files
+from packcli.families.processors.model_files import read_model_files
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from packcli.contract.model import Grid, ModelFacts
-    from packcli.families.model_files import ModelFiles
+    from packcli.families.processors.model_files import ModelFiles
 
 VideoWrapper = Literal["legacy", "hf5"]
 """How a stamped video stands in the text: outer vision tokens replaced (transformers 4.57) or kept

@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from packcli.contract.model import Rope
-from packcli.families.frames import stepped_frames
-from packcli.families.native import VideoRule
-from packcli.families.processor_config import (
+from packcli.families.processors.frames import stepped_frames
+from packcli.families.processors.native import VideoRule
+from packcli.families.processors.processor_config import (
     Generation,
     ModelDefaults,
     VideoDefaults,
     open_native,
 )
-from packcli.families.resize import fit_each_frame
+from packcli.families.processors.resize import fit_each_frame
 
 if TYPE_CHECKING:
     from packcli.families.family import Family, VideoWrapper
-    from packcli.families.model_files import ModelFiles
+    from packcli.families.processors.model_files import ModelFiles
 
 MODEL_TYPES = ("qwen2_vl",)
 

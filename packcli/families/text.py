@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 from packcli.contract.errors import InputError, Rejection
 from packcli.contract.model import ModelFacts
 from packcli.families.family import NO_LIMITS, NO_OPTIONS
-from packcli.families.model_files import linear_attention, section, whole
+from packcli.families.processors.model_files import linear_attention, section, whole
 
 if TYPE_CHECKING:
     from packcli.contract.model import Grid
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         VideoPlan,
         VideoWrapper,
     )
-    from packcli.families.model_files import ModelFiles
+    from packcli.families.processors.model_files import ModelFiles
 
 MODEL_TYPES: tuple[str, ...] = ()
 """Empty: this file opens what no other file names and what holds no second tower."""

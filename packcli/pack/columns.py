@@ -90,7 +90,7 @@ def solve(classes: Histogram, capacity: int, start: Runs) -> list[Pattern]:
         start: a plan of `classes`, whose patterns begin the program.
 
     Raises:
-        EnvironmentLacksError: SciPy is not installed.
+        EnvironmentLacksError: SciPy is not installed, or its solver gives up.
     """
     sizes, counts = classes.sizes, classes.counts.astype(np.float64)
     patterns = np.vstack([_patterns(start, sizes), np.diag(capacity // sizes)])
@@ -138,6 +138,8 @@ def _program(
         ) from error
     cover = csc_matrix(-patterns.T.astype(np.float64))
     answer = linprog(np.ones(len(patterns)), A_ub=cover, b_ub=-counts, method="highs-ds")
+    if answer.status != 0:
+        raise EnvironmentLacksError(f"SciPy: {answer.message}; plan with quality fast")
     return float(answer.fun), np.asarray(answer.x), -np.asarray(answer.ineqlin.marginals)
 
 

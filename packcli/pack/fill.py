@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from packcli.contract.digests import digest_total, spell_total
+from packcli.pack.histogram import Histogram
 from packcli.pack.plan import make_plan
 from packcli.pack.sources import RowGroup, demands, load
 
@@ -45,6 +47,10 @@ class ShardTask:
         """File name of the shard."""
         return f"train-{self.number:05d}-of-{self.count:05d}.parquet"
 
+    def __str__(self) -> str:
+        """Messages call the task by its shard."""
+        return self.name
+
 
 def cut_shards(groups: list[RowGroup], shard_bytes: int, window_tokens: int) -> list[ShardTask]:
     """Cut the input into windows, and windows into shards, by token counts alone."""
@@ -80,7 +86,7 @@ def fill_shard(
             wanted = demands(samples)
             plan = make_plan(wanted.lengths, options, images=wanted.images, patches=wanted.patches)
             packed = samples.take(plan.order).grouped(plan.members)
-            report.add(plan, packed, samples)
+            report.add(options, plan, packed, samples)
             for rows in _portions_of(packed):
                 writer.write(rows)
     finished = report.to_json() | {"shard": asdict(entries[0])}
@@ -104,14 +110,21 @@ class _Report:
         self._rejected: list[dict[str, Any]] = []
         self._packed = self._left = 0
         self._squares = [0.0, 0.0]
+        self._lengths: Counter[int] = Counter()
+        self._taken = [0, 0, 0]
 
-    def add(self, plan: Plan, packed: Packs, samples: Packs) -> None:
+    def add(self, options: PlanOptions, plan: Plan, packed: Packs, samples: Packs) -> None:
         self._plans.append(plan)
+        placed = demands(packed)
+        sizes = Histogram.of(placed.lengths)
+        self._lengths.update(dict(zip(sizes.sizes.tolist(), sizes.counts.tolist(), strict=True)))
+        for place, need in enumerate((np.ones(len(placed)), placed.images, placed.patches)):
+            self._taken[place] += 0 if need is None else int(need.sum(dtype=np.int64))
         self._packed += digest_total(packed.columns["sample_digests"])
         left = np.sort(np.concatenate([plan.rejected, plan.zero]))
         self._left += digest_total(samples.columns["sample_digests"][left])
         for number in left.tolist():
-            self._rejected.append(_rejected(samples, number, plan.capacity))
+            self._rejected.append(_rejected(samples, number, options))
         costs = _costs(packed)
         self._squares[0] += float(costs.sum())
         self._squares[1] += float((costs**2).sum())
@@ -123,6 +136,8 @@ class _Report:
             "tokens": sum(plan.tokens for plan in self._plans),
             "seconds": sum(plan.seconds for plan in self._plans),
             "costs": self._squares,
+            "lengths": sorted(self._lengths.items()),
+            "taken": self._taken,
             "rejected": self._rejected,
             "digest": spell_total(self._packed),
             "digest_rejected": spell_total(self._left),
@@ -135,16 +150,32 @@ def _costs(packed: Packs) -> np.ndarray:
     return squares[packed.members.ends] - squares[packed.members.starts]
 
 
-def _rejected(samples: Packs, number: int, capacity: int) -> dict[str, Any]:
+def _rejected(samples: Packs, number: int, options: PlanOptions) -> dict[str, Any]:
     source = str(samples.columns["sample_sources"][number])
     length = int(samples.tokens.lengths[number])
     file, _, line = source.rpartition(":")
-    over = length > capacity
-    why = f"{length} tokens, capacity {capacity}" if over else "over a limit on its own"
+    one = demands(samples.take(np.array([number])))
+    needs = [
+        (length, options.capacity, "tokens, capacity"),
+        (
+            0 if one.images is None else int(one.images[0]),
+            options.max_images,
+            "images, --max-images",
+        ),
+        (
+            0 if one.patches is None else int(one.patches[0]),
+            options.max_patches,
+            "patches, --max-patches",
+        ),
+    ]
+    over = [
+        f"{need} {what} {most}" for need, most, what in needs if most is not None and need > most
+    ]
+    why = "; ".join(over) or "no tokens"
     return {
         "file": file,
         "line": int(line) if line.isdigit() else None,
         "id": str(samples.columns["sample_ids"][number]),
         "code": "over_pack_length" if length else "zero_length",
-        "message": f"{source}: {why}; raise it, or encode with --max-length",
+        "message": f"{source}: {why}; raise the limit, or cut the record in parts",
     }

@@ -39,14 +39,14 @@ def read_samples(path: Path, column: str | None = None) -> Samples:
         raise InputError(f"{path}: no such file or folder")
     try:
         if path.suffix == ".npy":
-            values = np.load(path, mmap_mode="r", allow_pickle=False)
+            values = np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
         elif path.suffix == ".json":
             values = np.asarray(_listed(json.loads(path.read_text(encoding="utf-8"))))
         elif path.suffix == ".parquet":
             values = _parquet(path, column or _COLUMN)
         else:
             values = np.array(path.read_text(encoding="utf-8").split(), dtype=np.int64)
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, EOFError, OverflowError, RecursionError) as error:
         raise InputError(f"{path}: no lengths can be read: {error}") from error
     if values.ndim != 1 or (values.size and values.dtype.kind not in "iu"):
         raise InputError(f"{path}: expected one whole number a sample, found {values.dtype}")

@@ -9,15 +9,13 @@ from importlib import metadata
 from math import sqrt
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from packcli import __version__, engine
 from packcli.contract.digests import spell_total
-from packcli.contract.errors import ContractBrokenError
+from packcli.contract.errors import ContractBrokenError, UsageError
 from packcli.pack.bound import lower_bound
 from packcli.pack.fill import WINDOW_TOKENS, cut_shards, fill_shard
 from packcli.pack.histogram import Histogram
-from packcli.pack.sources import RowGroup, index, open_sources
+from packcli.pack.sources import index, open_sources
 from packcli.shards.card import packed_card
 from packcli.shards.directory import OutputDirectory
 from packcli.shards.manifest import Manifest, ShardEntry
@@ -98,10 +96,11 @@ def pack(inputs: list[Path], options: PlanOptions, writing: Writing) -> PackSumm
 
     Raises:
         InputError: inputs are incomplete or not alike.
-        UsageError: the output must not be touched.
+        UsageError: the output must not be touched, or an input is named twice.
         ContractBrokenError: a sample was lost, doubled or changed on the way.
         IncompleteError: stopped half-way; run again to resume.
     """
+    _check_apart(inputs, writing.output)
     sources = open_sources(inputs)
     groups = [g for path, source in zip(inputs, sources, strict=True) for g in index(path, source)]
     manifest = _job(sources, options, writing)
@@ -115,9 +114,23 @@ def pack(inputs: list[Path], options: PlanOptions, writing: Writing) -> PackSumm
         reports.append(report)
         writing.progress(len(reports), len(tasks))
     _check_conserved(sources, reports)
-    summary = _summarise(options, groups, reports, writing.output)
+    summary = _summarise(options, reports, writing.output)
     _finish(directory, manifest, summary, reports)
     return summary
+
+
+def _check_apart(inputs: list[Path], output: Path) -> None:
+    """Refuse to overwrite what is read, and to pack a sample twice.
+
+    Raises:
+        UsageError: two of the folders are the same.
+    """
+    folders = [path.resolve() for path in inputs]
+    if output.resolve() in folders:
+        raise UsageError(f"{output} is an input too; name another folder to write")
+    for path, folder in zip(inputs, folders, strict=True):
+        if folders.count(folder) > 1:
+            raise UsageError(f"{path} is named twice; every sample is packed once")
 
 
 def _job(sources: list[Manifest], options: PlanOptions, writing: Writing) -> Manifest:
@@ -152,9 +165,7 @@ def _check_conserved(sources: list[Manifest], reports: list[dict[str, Any]]) -> 
         )
 
 
-def _summarise(
-    options: PlanOptions, groups: list[RowGroup], reports: list[dict[str, Any]], output: Path
-) -> PackSummary:
+def _summarise(options: PlanOptions, reports: list[dict[str, Any]], output: Path) -> PackSummary:
     summary = PackSummary(options.capacity, options.strategy, output=str(output))
     for report in reports:
         summary.packs += report["packs"]
@@ -163,9 +174,7 @@ def _summarise(
         summary.seconds += report["seconds"]
         summary.rejected += len(report["rejected"])
         summary.reasons.update(line["code"] for line in report["rejected"])
-    lengths = np.concatenate([np.zeros(0, np.int32), *(group.lengths for group in groups)])
-    fitting = Histogram.of(lengths[(lengths > 0) & (lengths <= options.capacity)])
-    summary.lower_bound = lower_bound(fitting, options.capacity)
+    summary.lower_bound = _bound(options, reports)
     summary.excess = summary.packs - summary.lower_bound
     summary.shards = len(reports)
     if summary.packs:
@@ -175,6 +184,19 @@ def _summarise(
         spread = max(0.0, squares * summary.packs - total * total)
         summary.sum_sq_len_cv = sqrt(spread) / total
     return summary
+
+
+def _bound(options: PlanOptions, reports: list[dict[str, Any]]) -> int:
+    """Bound the packs of the whole dataset, as if it were planned in one window."""
+    counts: Counter[int] = Counter()
+    for report in reports:
+        counts.update(dict(report["lengths"]))
+    bounds = [lower_bound(Histogram.of_counts(counts), options.capacity)]
+    limits = (options.max_samples, options.max_images, options.max_patches)
+    for place, most in enumerate(limits):
+        if most is not None:
+            bounds.append(-(-sum(report["taken"][place] for report in reports) // most))
+    return max(bounds)
 
 
 def _finish(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from packcli.contract.columns import Axis
 from packcli.contract.errors import InputError
-from packcli.contract.packs import Packs
+from packcli.contract.packs import Packs, carried_columns
 from packcli.pack.options import Samples
 from packcli.shards.directory import DATA, SUCCESS
 from packcli.shards.manifest import Manifest, read_manifest
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-_LENGTH_COLUMNS = ("seq_lengths",)
+_LENGTH_COLUMN = "seq_lengths"
+_LENGTH_COLUMNS = (_LENGTH_COLUMN,)
+_CHECK = "run `packcli verify` on it, then encode again"
 _ALIKE = ("model", "versions", "settings", "options")
 
 
@@ -56,9 +58,9 @@ def open_sources(paths: list[Path]) -> list[Manifest]:
         if not (path / SUCCESS).exists():
             raise InputError(f"{path}: not complete (no {SUCCESS}); run encode again to resume")
         manifests.append(manifest)
-    first = manifests[0].to_json()
+    first = _decisive(manifests[0])
     for path, manifest in zip(paths[1:], manifests[1:], strict=True):
-        other = manifest.to_json()
+        other = _decisive(manifest)
         if unlike := [name for name in _ALIKE if first[name] != other[name]]:
             details = "; ".join(_difference(name, first[name], other[name]) for name in unlike)
             raise InputError(
@@ -66,6 +68,13 @@ def open_sources(paths: list[Path]) -> list[Manifest]:
                 "encode both with the same model and options"
             )
     return manifests
+
+
+def _decisive(manifest: Manifest) -> dict[str, Any]:
+    """Return what must be alike; of a packed dataset also what its samples were encoded with."""
+    fields = manifest.to_json()
+    encoded = [source["options"] for source in manifest.inputs if "options" in source]
+    return fields | {"options": {"encoded": encoded[:1]} | fields["options"]}
 
 
 def _difference(name: str, left: dict[str, object], right: dict[str, object]) -> str:
@@ -79,17 +88,35 @@ def index(path: Path, manifest: Manifest) -> list[RowGroup]:
     groups: list[RowGroup] = []
     for entry in manifest.shards:
         shard = Shard.open(path / DATA / entry.name)
+        if shard.rows != entry.rows or shard.path.stat().st_size != entry.bytes:
+            raise InputError(f"{shard.path}: not the shard that the manifest names; {_CHECK}")
         for number in range(shard.file.num_row_groups):
             rows = shard.group(number, columns=_LENGTH_COLUMNS)
-            groups.append(RowGroup(shard.path, number, rows.cells["seq_lengths"].values))
+            if _LENGTH_COLUMN not in rows.cells:
+                raise InputError(f"{shard.path}: no column {_LENGTH_COLUMN}; {_CHECK}")
+            groups.append(RowGroup(shard.path, number, rows.cells[_LENGTH_COLUMN].values))
     return groups
 
 
 def load(groups: list[RowGroup], manifest: Manifest) -> Packs:
-    """Read row groups, in their order, as packs of one."""
-    parts = [Shard.open(group.path).group(group.number, manifest.model).packs() for group in groups]
-    packs = Packs.concatenated(parts)
+    """Read row groups, in their order, as packs of one.
+
+    Raises:
+        InputError: what is stored are no packs.
+    """
+    packs = Packs.concatenated([_packs(group, manifest) for group in groups])
     return packs.take(np.arange(packs.members.total))
+
+
+def _packs(group: RowGroup, manifest: Manifest) -> Packs:
+    rows = Shard.open(group.path).group(group.number, manifest.model)
+    missing = [c.name for c in carried_columns(manifest.model) if c.name not in rows.cells]
+    if missing:
+        raise InputError(f"{group.path}: no column {', '.join(missing)}; {_CHECK}")
+    try:
+        return rows.packs()
+    except (ValueError, IndexError, TypeError, AttributeError) as error:
+        raise InputError(f"{group.path}: these are no packs: {error}; {_CHECK}") from error
 
 
 def demands(packs: Packs) -> Samples:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from packcli.contract.columns import Axis, Column, columns_for
-from packcli.contract.derived import DERIVED, medium_shift
+from packcli.contract.derived import DERIVED, medium_shift, window_rows
 from packcli.contract.offsets import Offsets
 from packcli.contract.packs import Packs, boxed
 from packcli.contract.rows import Cells, Rows, rows_from_planes
@@ -80,6 +80,8 @@ def _row_offsets(packs: Packs, axis: Axis) -> NDArray[np.int32]:
         return packs.members.values
     if axis is Axis.OFFSET:
         return packs.members.values + np.arange(len(packs) + 1, dtype=np.int32)
+    if axis is Axis.WINDOW:
+        return window_rows(packs)
     return packs.members.through(packs.axes[axis]).values
 
 

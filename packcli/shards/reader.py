@@ -36,6 +36,10 @@ class ShardUnreadableError(InputError):
         self.path = path
         self.reason = reason
 
+    def __reduce__(self) -> tuple[type[ShardUnreadableError], tuple[Path, str]]:
+        """Let it cross from a worker process."""
+        return type(self), (self.path, self.reason)
+
 
 @dataclass(frozen=True, slots=True)
 class Shard:

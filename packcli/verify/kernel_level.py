@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from packcli.contract.errors import UsageError
 from packcli.contract.offsets import Offsets
 from packcli.contract.verdict import Finding, Verdict
 from packcli.shards.reader import Shard, ShardUnreadableError
@@ -17,9 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+    from numpy.typing import NDArray
+
+    from packcli.contract.model import ModelFacts
     from packcli.contract.rows import Rows
     from packcli.verify.isolation import IsolationResult
-    from packcli.verify.probe import Kernel
+    from packcli.verify.probe import Device, Kernel, Kind
     from packcli.verify.targets import Target
 
 _COLUMNS = ("input_ids", "position_ids", "seq_lengths", "cu_seqlens", "max_seqlen", "sample_ids")
@@ -28,6 +32,7 @@ _CHECKS: dict[str, Callable[[PackBounds, Kernel[Any]], IsolationResult]] = {
     "state": isolation.check_state,
     "conv": isolation.check_conv,
 }
+_FAR = 1e30
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,34 +52,51 @@ class KernelOptions:
     seed: int = 0
 
 
-def choose_kernels(options: KernelOptions, *, linear_attention: bool) -> list[Kernel[Any]]:
+def choose_kernels(options: KernelOptions, facts: ModelFacts | None) -> list[Kernel[Any]]:
     """Find the kernels before any shard is read.
 
     Raises:
         EnvironmentLacksError: one cannot run here; there is no silent fallback.
-        UsageError: no kernel has that name.
+        UsageError: no kernel has that name, or it runs on the CPU where a GPU was asked for.
     """
-    if options.names:
-        return [kernels.require(name) for name in options.names]
-    kinds = ("attention", "state", "conv") if linear_attention else ("attention",)
-    return [kernels.select(kind, "cuda" if options.gpu else "cpu") for kind in kinds]
+    device: Device = "cuda" if options.gpu else "cpu"
+    if not options.names:
+        return [kernels.select(kind, device) for kind in _kinds(facts)]
+    for name in options.names:
+        if options.gpu and kernels.load(name).device != device:
+            raise UsageError(f"kernel {name} runs on the CPU; drop --gpu, or name a GPU kernel")
+    return [kernels.require(name) for name in dict.fromkeys(options.names)]
+
+
+def _kinds(facts: ModelFacts | None) -> tuple[Kind, ...]:
+    """Return what a model of these facts needs proofs of."""
+    linear = facts is not None and facts.linear_attention
+    return ("attention", "state", "conv") if linear else ("attention",)
 
 
 def check_kernels(
     target: Target, chosen: Sequence[Kernel[Any]], options: KernelOptions, verdict: Verdict
 ) -> None:
     """Run kernels on a sample of packs, and on those in which the contract was found broken."""
+    for kind in _kinds(target.facts):
+        if all(kernel.kind != kind for kernel in chosen):
+            verdict.skipped[f"isolation.{kind}"] = "no kernel of this kind was named"
     proofs = {kernel.name: _Proof(kernel) for kernel in chosen}
     for path, row, bounds in _sampled(target, options, verdict):
         for kernel in chosen:
             result = _CHECKS[kernel.kind](bounds, kernel)
             proofs[kernel.name].add(result, bounds)
             for fault in result.faults:
-                place = (path.name, row, fault.sample, fault.token)
+                place = (target.title(path), row, fault.sample, fault.token)
                 name = None if bounds.sample_ids is None else bounds.sample_ids[fault.sample]
                 verdict.add(Finding(f"isolation.{kernel.kind}", fault.message, *place, name))
     for proof in proofs.values():
         proof.conclude(verdict)
+
+
+def finite(deviation: float) -> float:
+    """Clamp a deviation to what JSON can say: infinite and not-a-number become 1e30."""
+    return min(deviation, _FAR) if deviation == deviation else _FAR  # noqa: PLR0124 - NaN alone differs from itself
 
 
 class _Proof:
@@ -91,7 +113,9 @@ class _Proof:
         self._last = result
         self._packs += 1
         self._tokens += bounds.expected.total
-        self._deviation = max(self._deviation, result.max_deviation or 0.0)
+        # None means that nothing was launched; what is no number is as far off as can be
+        deviation = 0.0 if result.max_deviation is None else finite(result.max_deviation)
+        self._deviation = max(self._deviation, deviation)
         for control in result.controls:
             caught, least = self._controls.get(control.name, (True, float("inf")))
             both = (caught and control.caught, min(least, control.deviation))
@@ -117,7 +141,7 @@ class _Proof:
                 "max_deviation": self._deviation,
                 "tolerance": self._last.tolerance,
                 "controls": [
-                    {"name": name, "caught": caught, "deviation": min(deviation, 1e30)}
+                    {"name": name, "caught": caught, "deviation": finite(deviation)}
                     for name, (caught, deviation) in self._controls.items()
                 ],
             }
@@ -133,18 +157,26 @@ def _sampled(
         rows_of_shard = wanted.get(path.name, set())
         if not rows_of_shard:
             continue
-        shard, first = Shard.open(path), 0
-        held = [name for name in _COLUMNS if name in shard.columns]
-        for number in range(shard.file.num_row_groups):
-            count = int(shard.file.metadata.row_group(number).num_rows)
-            inside = sorted(row for row in rows_of_shard if first <= row < first + count)
-            if inside:
-                rows = shard.group(number, target.facts, held)
-                for row in inside:
-                    bounds = pack_bounds(rows, row - first)
-                    if bounds is not None:
-                        yield path, row, bounds
-            first += count
+        try:
+            for row, bounds in _bounds_of(Shard.open(path), rows_of_shard, target):
+                yield path, row, bounds
+        except ShardUnreadableError as error:
+            verdict.skipped[f"isolation in {target.title(path)}"] = error.reason
+
+
+def _bounds_of(shard: Shard, wanted: set[int], target: Target) -> Iterator[tuple[int, PackBounds]]:
+    held = [name for name in _COLUMNS if name in shard.columns]
+    first = 0
+    for number in range(shard.file.num_row_groups):
+        count = int(shard.file.metadata.row_group(number).num_rows)
+        inside = sorted(row for row in wanted if first <= row < first + count)
+        if inside:
+            rows = shard.group(number, target.facts, held)
+            for row in inside:
+                bounds = pack_bounds(rows, row - first)
+                if bounds is not None:
+                    yield row, bounds
+        first += count
 
 
 def _choose_rows(target: Target, options: KernelOptions, verdict: Verdict) -> dict[str, set[int]]:
@@ -155,7 +187,7 @@ def _choose_rows(target: Target, options: KernelOptions, verdict: Verdict) -> di
             shard = Shard.open(path)
         except (ShardUnreadableError, FileNotFoundError):
             continue
-        if "input_ids" in shard.columns and not _damaged(path.name, verdict):
+        if "input_ids" in shard.columns:
             counts.append((path.name, shard.rows))
     total = sum(count for _, count in counts)
     most = total if options.sample is None else min(options.sample, total)
@@ -165,14 +197,12 @@ def _choose_rows(target: Target, options: KernelOptions, verdict: Verdict) -> di
     for flat in picked.tolist():
         place = int(np.searchsorted(ends, flat, side="right"))
         wanted[counts[place][0]].add(flat - int(ends[place]) + counts[place][1])
+    titles = {target.title(path): path.name for path in target.shards}
     for finding in verdict.findings:
-        if finding.row is not None and finding.shard in wanted:
-            wanted[finding.shard].add(finding.row)
+        name = titles.get(finding.shard or "")
+        if finding.row is not None and name in wanted:
+            wanted[name].add(finding.row)
     return wanted
-
-
-def _damaged(name: str, verdict: Verdict) -> bool:
-    return any(f.code == "shard.checksum" and f.shard == name for f in verdict.findings)
 
 
 def pack_bounds(rows: Rows, row: int) -> PackBounds | None:
@@ -184,25 +214,40 @@ def pack_bounds(rows: Rows, row: int) -> PackBounds | None:
     positions, cu = _cell(rows, "position_ids", row), _cell(rows, "cu_seqlens", row)
     lengths, ids = _cell(rows, "seq_lengths", row), _cell(rows, "sample_ids", row)
     total = int(rows.tokens[row])
+    if lengths is not None and not (_sums_to(lengths, total) and (lengths > 0).all()):
+        lengths = None
     if cu is None and lengths is not None and positions is not None:
-        cu = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+        cu = Offsets.from_lengths(lengths).values
     if cu is None or not total:
         return None
     if positions is not None and len(positions) == total and positions[0] == 0:
-        expected = Offsets.from_values([*np.flatnonzero(positions == 0).tolist(), total])
-    elif lengths is not None and int(lengths.sum()) == total and (lengths > 0).all():
+        starts = np.flatnonzero(positions == 0)
+        expected = Offsets.from_values(np.append(starts, total))
+    elif lengths is not None:
         expected = Offsets.from_lengths(lengths)
     else:
         return None
     stored = _cell(rows, "max_seqlen", row)
-    longest = int(np.diff(cu).max()) if len(cu) > 1 else 0
-    named = None if ids is None or len(ids) != len(expected) else tuple(map(str, ids.tolist()))
-    return PackBounds(cu, longest if stored is None else int(stored[0]), expected, named)
+    longest = int(np.diff(cu.astype(np.int64)).max()) if len(cu) > 1 else 0
+    most = longest if stored is None or len(stored) != 1 else int(stored[0])
+    return PackBounds(cu, most, expected, _names(ids, len(expected)))
 
 
-def _cell(rows: Rows, name: str, row: int) -> np.ndarray | None:
+def _sums_to(lengths: NDArray[np.integer], total: int) -> bool:
+    """Add up without wrapping: what is stored may be as large as its type."""
+    return len(lengths) <= total and sum(lengths.tolist()) == total
+
+
+def _names(ids: NDArray[Any] | None, count: int) -> tuple[str, ...] | None:
+    return None if ids is None or len(ids) != count else tuple(map(str, ids.tolist()))
+
+
+def _cell(rows: Rows, name: str, row: int) -> NDArray[Any] | None:
+    """Return one cell; None when the column is missing or holds nothing of its kind."""
     cells = rows.cells.get(name)
-    if cells is None:
+    if cells is None or cells.inner is not None:
+        return None
+    if name != "sample_ids" and cells.values.dtype.kind not in "iu":
         return None
     if cells.rows is None:
         return cells.values[row : row + 1]

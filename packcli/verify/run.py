@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from packcli.contract.verdict import Verdict
@@ -34,18 +35,20 @@ def verify(
 
     Raises:
         InputError: a path or manifest cannot be used.
+        UsageError: no kernel has the name that was asked for.
         EnvironmentLacksError: a kernel that was asked for cannot run here.
     """
     verdict = Verdict("contract" if kernel is None else "kernel", limit=max_findings)
-    targets = [open_target(path, facts) for path in paths]
-    for target in targets:
-        check_contract(target, verdict)
-        if kernel is not None:
-            from packcli.verify import kernel_level  # noqa: PLC0415 - loads torch's users
+    several = len(paths) > 1
+    targets = [replace(open_target(path, facts), among_others=several) for path in paths]
+    if kernel is None:
+        for target in targets:
+            check_contract(target, verdict)
+        return verdict
+    from packcli.verify import kernel_level  # noqa: PLC0415 - loads torch's users
 
-            known = target.facts
-            chosen = kernel_level.choose_kernels(
-                kernel, linear_attention=known is not None and known.linear_attention
-            )
-            kernel_level.check_kernels(target, chosen, kernel, verdict)
+    chosen = [kernel_level.choose_kernels(kernel, target.facts) for target in targets]
+    for target, kernels in zip(targets, chosen, strict=True):
+        check_contract(target, verdict)
+        kernel_level.check_kernels(target, kernels, kernel, verdict)
     return verdict

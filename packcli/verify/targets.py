@@ -26,6 +26,7 @@ class Target:
         facts: the model they are read for, None when nobody says.
         manifest: of a packcli dataset, else None.
         stored_fingerprint: as the manifest spells it.
+        among_others: other targets are checked in the same call, maybe with shards of equal names.
     """
 
     path: Path
@@ -33,11 +34,16 @@ class Target:
     facts: ModelFacts | None
     manifest: Manifest | None = None
     stored_fingerprint: str | None = None
+    among_others: bool = False
 
     @property
     def entries(self) -> dict[str, ShardEntry]:
         """The manifest's shards by name."""
         return {} if self.manifest is None else {s.name: s for s in self.manifest.shards}
+
+    def title(self, shard: Path) -> str:
+        """Return how findings call a shard: its file name, with its path among several targets."""
+        return shard.as_posix() if self.among_others else shard.name
 
 
 def open_target(path: Path, facts: ModelFacts | None) -> Target:

@@ -6,7 +6,7 @@
 `--lengths` is a script with ``make(name, capacity, n)``, or an array of lengths. Peers are run
 when they are installed: TRL's `bfd` (its own classes, on lengths alone, no token moved, which
 flatters it), `binpacking.to_constant_volume` (what ms-swift packs with), and the textbook.
-Each line: median seconds of all runs, packs, excess over the lower bound, peak memory.
+Each line: median seconds of all runs, packs, excess over the lower bound.
 """
 
 from __future__ import annotations
@@ -98,18 +98,23 @@ METHODS = {
 
 
 def measured(method, lengths, capacity, runs):
-    """Median seconds, packs, and the peak of Python's and NumPy's memory in MB."""
+    """Median seconds, and packs."""
     method(lengths[:1], capacity)  # imports
     times = []
     for _ in range(runs):
         started = perf_counter()
         packs = method(lengths, capacity)
         times.append(perf_counter() - started)
+    return statistics.median(times), packs
+
+
+def peak_memory(method, lengths, capacity):
+    """Peak of Python's and NumPy's memory in MB; slows plain Python five times."""
     tracemalloc.start()
-    method(lengths[: min(lengths.size, 10**6)], capacity)
+    method(lengths, capacity)
     peak = tracemalloc.get_traced_memory()[1] / 1e6
     tracemalloc.stop()
-    return statistics.median(times), packs, peak
+    return peak
 
 
 def sets_of(args):
@@ -132,6 +137,7 @@ def main():
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--sets", nargs="+", default=SETS)
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
+    parser.add_argument("--memory", action="store_true", help="one more run each, traced")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     if hasattr(os, "sched_setaffinity"):
@@ -144,7 +150,8 @@ def main():
             if lengths.size > most:
                 continue
             try:
-                seconds, packs, peak = measured(method, lengths, args.capacity, args.runs)
+                seconds, packs = measured(method, lengths, args.capacity, args.runs)
+                peak = peak_memory(method, lengths, args.capacity) if args.memory else None
             except ImportError as error:
                 sys.stderr.write(f"{name}: {label} left out, {error}\n")
                 continue
@@ -152,7 +159,7 @@ def main():
             row = {
                 "set": name, "n": lengths.size, "capacity": args.capacity, "method": label,
                 "seconds": round(seconds, 4), "ratio": round(seconds / ours, 1), "packs": packs,
-                "excess_percent": round(100 * (packs / bound - 1), 3), "peak_mb": round(peak, 1),
+                "excess_percent": round(100 * (packs / bound - 1), 3), "peak_mb": peak,
             }  # fmt: skip
             line = json.dumps(row) if args.json else " ".join(f"{k}={v}" for k, v in row.items())
             sys.stdout.write(line + "\n")

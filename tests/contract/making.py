@@ -71,13 +71,8 @@ def make_samples(rng, facts, count, first=0):
     }
     if facts.has_media:
         _add_media(rng, facts, axes, columns, grids, held, kinds)
+        _place_media(Packs(facts, Offsets.unit(count), axes, columns))
     packs = Packs(facts, Offsets.unit(count), axes, columns)
-    if facts.has_media:
-        start, size = media_spans(packs)
-        first_token = np.repeat(axes[Axis.TOKEN].starts, axes[Axis.MEDIUM].lengths)
-        columns["media.token_start"][:] = start - first_token
-        columns["media.token_count"][:] = size
-        columns["mrope_position_ids"][:] = mrope_of(packs)
     columns["sample_digests"][:] = sample_digests(packs)
     return Packs(facts, Offsets.unit(count), axes, columns)
 
@@ -106,6 +101,14 @@ def _add_media(rng, facts, axes, columns, grids, held, kinds):
     if facts.rope is Rope.TIMED:
         steps = rng.choice([0.5, 1.0, 2.0], len(grids["video"]))
         columns["second_per_grid_ts"] = steps.astype(np.float32)
+
+
+def _place_media(packs):
+    start, size = media_spans(packs)
+    first_token = np.repeat(packs.tokens.starts, packs.axes[Axis.MEDIUM].lengths)
+    packs.columns["media.token_start"][:] = start - first_token
+    packs.columns["media.token_count"][:] = size
+    packs.columns["mrope_position_ids"][:] = mrope_of(packs)
 
 
 def make_packs(rng, facts, packs=4, most=5, first=0):

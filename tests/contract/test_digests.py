@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from packcli.contract.columns import Axis
-from packcli.contract.digests import SIZE, sample_digests
+from packcli.contract.digests import SIZE, digest_total, sample_digests, spell_total
 from packcli.contract.offsets import Offsets
 from tests.contract.making import MODELS, make_packs, make_samples
 
@@ -84,3 +84,24 @@ def test_wider_integers_give_the_same_digest():
 def test_no_samples_have_no_digests():
     packs = make_packs(np.random.default_rng(3), MODELS["text"])
     assert sample_digests(packs.rows(np.zeros(0, np.int64))).shape == (0, SIZE)
+
+
+def test_total_is_the_sum_of_digests():
+    digests = np.random.default_rng(1).integers(0, 256, (300, SIZE)).astype(np.uint8)
+    expected = sum(int.from_bytes(digest.tobytes(), "little") for digest in digests) % (1 << 128)
+    assert digest_total(digests) == expected
+    assert digest_total(digests[::-1]) == expected
+    assert (digest_total(digests[:99]) + digest_total(digests[99:])) % (1 << 128) == expected
+    assert digest_total(digests[:0]) == 0
+
+
+def test_total_tells_a_lost_and_a_doubled_sample():
+    digests = sample_digests(make_packs(np.random.default_rng(3), MODELS["text"], packs=9))
+    whole = digest_total(digests)
+    assert digest_total(digests[1:]) != whole
+    assert digest_total(np.concatenate([digests[1:], digests[1:2]])) != whole
+
+
+def test_totals_are_spelled_with_32_digits():
+    assert spell_total(255) == "0" * 30 + "ff"
+    assert spell_total((1 << 128) + 1) == "0" * 31 + "1"

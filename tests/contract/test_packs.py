@@ -198,9 +198,9 @@ def test_axes_that_miss_a_sample_are_refused():
 def test_empty_samples_and_packs_are_refused():
     packs = packs_of("text", 1)
     total, count = packs.tokens.total, packs.members.total
+    tokens = Offsets.from_lengths([total, *[0] * (count - 1)])
     with pytest.raises(ValueError, match="every sample a token"):
-        lengths = [total, *[0] * (count - 1)]
-        replace(packs, axes={Axis.TOKEN: Offsets.from_lengths(lengths)})
+        replace(packs, axes={Axis.TOKEN: tokens})
     with pytest.raises(ValueError, match="every pack holds a sample"):
         packs.grouped(Offsets.from_lengths([0, count]))
 

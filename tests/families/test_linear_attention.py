@@ -7,7 +7,7 @@ import json
 import pytest
 
 from packcli.families import open_family
-from packcli.families.model_files import linear_attention
+from packcli.families.processors.model_files import linear_attention
 
 
 @pytest.mark.parametrize(

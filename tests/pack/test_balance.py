@@ -20,7 +20,14 @@ def test_blocks_hold_neighbours_in_cost():
     assert sorted(order.tolist()) == list(range(7))
     blocks = {tuple(sorted(costs[order[at : at + 2]].tolist())) for at in range(0, 6, 2)}
     assert blocks == {(8, 9), (5, 6), (2, 4)}
-    assert costs[order[6]] == 1  # the block that is not full holds the cheapest and stays last
+    assert costs[order[6]] == 1  # what does not fill a block is the cheapest and stays last
+
+
+def test_outliers_do_not_make_a_whole_block_wait():
+    costs = np.array([4, 4, 400, 4, 5, 4, 4, 4, 5])
+    order = in_blocks(costs, 4, seed=0)
+    assert order[8] == 2
+    assert step_imbalance(costs[order], 4) == (5 + 4) / (34 / 4)
 
 
 def test_the_seed_shuffles_blocks():
@@ -32,6 +39,7 @@ def test_the_seed_shuffles_blocks():
 
 def test_step_imbalance_is_dearest_over_mean():
     assert step_imbalance(np.array([4, 2, 3, 3]), 2) == (4 + 3) / 6
+    assert step_imbalance(np.array([4, 2, 3, 3, 90]), 2) == (4 + 3) / 6
     assert step_imbalance(np.array([2.0, 2.0]), 2) == 1.0
     assert step_imbalance(np.array([]), 2) == 1.0
 

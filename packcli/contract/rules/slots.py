@@ -57,6 +57,8 @@ def _count_kind(rows: Rows, kind: str, token: int) -> Iterator[Hit]:
     wrong = per_row != told
     for row in np.flatnonzero(wrong).tolist():
         yield Hit(row, f"{per_row[row]} {kind} slots, grids make {told[row]}")
+    if not cells.rows[-1]:
+        return
     right = np.flatnonzero(~wrong)
     for hit in _straddling(rows.take(right) if wrong.any() else rows, kind, token):
         assert hit.row is not None  # noqa: S101 - straddling is told of rows only
@@ -89,6 +91,8 @@ def _grid_order(packs: Packs, rows: Rows) -> Iterator[Hit]:
     del rows
     ids = packs.columns["input_ids"]
     for kind, column, token in _kinds(packs.facts):
+        if not len(packs.columns[column]):
+            continue
         marked = ids == token
         place_in_slots = np.cumsum(marked) - 1
         begins = marked & ~np.concatenate([[False], marked[:-1]])
@@ -103,8 +107,10 @@ def _grid_order(packs: Packs, rows: Rows) -> Iterator[Hit]:
 
 
 def _frames(grids: NDArray[np.int64], kind: str, facts: ModelFacts) -> NDArray[np.int64]:
-    """Split a video grid [t, h, w] into t grids [1, h, w] where the family does."""
-    if kind == "image" or facts.rope is not Rope.FRAMES:
+    """Split grids into parts whose slots stand side by side."""
+    if kind == "image":
+        return facts.unbroken(grids)
+    if facts.rope is not Rope.FRAMES:
         return grids
     split = np.repeat(grids, grids[:, 0], axis=0)
     split[:, 0] = 1

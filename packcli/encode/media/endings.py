@@ -7,42 +7,65 @@ import struct
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import BinaryIO
 
 _TAIL = 1 << 16
 _BLOCK = 1 << 20
-_START_OF_SCAN = 0xDA
 _ISO_KINDS = frozenset({b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"moof", b"styp"})
+_EBML, _SEGMENT = b"\x1aE\xdf\xa3", b"\x18S\x80g"
 
 
-def cut_short(kind: str, stream: BinaryIO, size: int) -> bool:
+def image_cut_short(kind: str, stream: BinaryIO) -> bool:
     """Tell whether an image file lacks its end; False for kinds without a known end.
 
     Args:
         kind: Pillow's format name.
         stream: the file, seekable.
-        size: bytes.
     """
-    test = {"JPEG": _jpeg, "MPO": _jpeg, "PNG": _png, "GIF": _gif, "WEBP": _webp}.get(kind)
-    return test is not None and test(stream, size)
+    test = _IMAGES.get(kind)
+    return test is not None and test(stream, _size(stream))
 
 
-def _tail(stream: BinaryIO, size: int) -> bytes:
-    stream.seek(max(0, size - _TAIL))
-    return stream.read(_TAIL)
+def video_cut_short(stream: BinaryIO) -> bool:
+    """Tell whether an MP4, MOV, WebM, Matroska or AVI file lacks its end; others are not judged."""
+    size = _size(stream)
+    stream.seek(0)
+    head = stream.read(12)
+    if head[4:8] in _ISO_KINDS:
+        return _boxes(stream, size)
+    if head[:4] == _EBML:
+        return _matroska(stream, size)
+    return head[:4] == b"RIFF" and _riff(stream, size)
+
+
+def read_tail(stream: BinaryIO) -> bytes:
+    """Return the last 64 KiB of a file."""
+    stream.seek(max(0, _size(stream) - _TAIL))
+    return stream.read()
+
+
+def _size(stream: BinaryIO) -> int:
+    return stream.seek(0, os.SEEK_END)
+
+
+def _lacks(mark: bytes, stream: BinaryIO, start: int = 0) -> bool:
+    """Search near the end first: whatever stands behind the mark is somebody else's affair."""
+    stream.seek(max(start, _size(stream) - _TAIL))
+    if mark in stream.read():
+        return False
+    stream.seek(start)
+    last = b""
+    while block := stream.read(_BLOCK):
+        if mark in last + block:
+            return False
+        last = block[1 - len(mark) :]
+    return True
 
 
 def _png(stream: BinaryIO, size: int) -> bool:
-    return b"IEND\xaeB`\x82" not in _tail(stream, size)
-
-
-def _gif(stream: BinaryIO, size: int) -> bool:
-    return not _tail(stream, size).rstrip(b"\0").endswith(b";")
-
-
-def _webp(stream: BinaryIO, size: int) -> bool:
-    stream.seek(4)
-    return int.from_bytes(stream.read(4), "little") + 8 > size
+    del size
+    return _lacks(b"IEND\xaeB`\x82", stream)
 
 
 def _jpeg(stream: BinaryIO, size: int) -> bool:
@@ -51,57 +74,121 @@ def _jpeg(stream: BinaryIO, size: int) -> bool:
     Inside the scan 0xFF is always followed by 0x00 or a restart number, so an end marker there
     is one; before it, an embedded thumbnail has an end marker of its own.
     """
-    scan = _start_of_scan(stream)
-    if scan is None:
-        return True
-    tail = _tail(stream, size)
-    if tail.rfind(b"\xff\xd9") + size - len(tail) > scan:
-        return False
-    stream.seek(scan)
-    last = b""
-    while block := stream.read(_BLOCK):
-        if b"\xff\xd9" in last + block:
+    scan = _start_of_scan(stream, size)
+    return scan is None or _lacks(b"\xff\xd9", stream, scan)
+
+
+def _start_of_scan(stream: BinaryIO, size: int) -> int | None:
+    position = 2
+    while position < size:
+        stream.seek(position)
+        head = stream.read(4)
+        if head[:2] == b"\xff\xda":
+            return position
+        # as Pillow does, step over fill bytes, junk between segments and markers without length
+        if head[:1] != b"\xff" or head[1:2] == b"\xff":
+            position += 1
+        elif head[1:2] in {b"\x00", b"\x01", b"\xd8"}:
+            position += 2
+        else:
+            position += 2 + int.from_bytes(head[2:], "big")
+    return None
+
+
+def _gif(stream: BinaryIO, size: int) -> bool:
+    """Walk through the blocks: the trailer's one byte is found anywhere by chance."""
+    stream.seek(0)
+    data = stream.read()
+    position = 13 + _colour_table(data[10:11])
+    while position < size:
+        block = data[position]
+        if block == ord(";"):
             return False
-        last = block[-1:]
+        if block == ord(","):
+            position += 11 + _colour_table(data[position + 9 : position + 10])
+        elif block == ord("!"):
+            position += 2
+        else:  # Pillow steps over what it does not know
+            position += 1
+            continue
+        while position < size and data[position]:
+            position += 1 + data[position]
+        position += 1
     return True
 
 
-def _start_of_scan(stream: BinaryIO) -> int | None:
-    position = 2
-    while True:
-        stream.seek(position)
-        head = stream.read(4)
-        if len(head) < 4 or head[0] != 0xFF:  # noqa: PLR2004 - marker and length; every marker starts so
-            return None
-        if head[1] == 0xFF:  # noqa: PLR2004 - fill byte before a marker
-            position += 1
-            continue
-        if head[1] == _START_OF_SCAN:
-            return position
-        position += 2 + struct.unpack(">H", head[2:])[0]
+def _colour_table(flags: bytes) -> int:
+    packed = int.from_bytes(flags, "big")
+    return 3 << ((packed & 7) + 1) if packed & 0x80 else 0
 
 
-def boxes_cut_short(stream: BinaryIO) -> bool:
-    """Tell whether an MP4 / MOV file ends inside one of its top-level boxes.
+def _riff(stream: BinaryIO, size: int) -> bool:
+    stream.seek(4)
+    return int.from_bytes(stream.read(4), "little") + 8 > size
 
-    Files of other kinds are not judged.
-    """
-    size = stream.seek(0, os.SEEK_END)
-    position, first = 0, True
+
+def _bmp(stream: BinaryIO, size: int) -> bool:
+    """Compute where rows without compression end; compressed ones are not judged."""
+    stream.seek(10)
+    head = stream.read(24)
+    if len(head) < 24 or head[4] < 40 or head[20:24] not in {bytes(4), b"\3\0\0\0"}:  # noqa: PLR2004 - the fields end at byte 34; 40 is the header that has them
+        return False
+    offset, _, width, height, _, bits = struct.unpack("<IIiiHH", head[:20])
+    return offset + (abs(width) * bits + 31) // 32 * 4 * abs(height) > size
+
+
+def _boxes(stream: BinaryIO, size: int) -> bool:
+    """Tell whether the file ends inside one of its top-level boxes."""
+    position = 0
+    seen: set[bytes] = set()
     while position < size:
         stream.seek(position)
         head = stream.read(16)
-        if first and head[4:8] not in _ISO_KINDS:
-            return False
-        first = False
-        if len(head) < 8:  # noqa: PLR2004 - a box starts with length and kind
-            return True
-        length = int.from_bytes(head[:4], "big")
+        length, kind = int.from_bytes(head[:4], "big"), head[4:8]
         if length == 1:
             length = int.from_bytes(head[8:16], "big")
         if length == 0:
             return False
-        if length < 8 or position + length > size:  # noqa: PLR2004 - as above
+        if length < 8 or not kind.isalnum():  # noqa: PLR2004 - a box starts with length and kind
+            # not a box: junk behind a whole file does no harm
+            return not seen >= {b"moov", b"mdat"}
+        if position + length > size:
             return True
+        seen.add(kind)
         position += length
     return False
+
+
+def _matroska(stream: BinaryIO, size: int) -> bool:
+    """Compare the length that the one segment declares; a live recording declares none."""
+    stream.seek(4)
+    header = _ebml_length(stream)
+    if header is None:
+        return False
+    stream.seek(header, os.SEEK_CUR)
+    if stream.read(4) != _SEGMENT:
+        return False
+    length = _ebml_length(stream)
+    return length is not None and stream.tell() + length > size
+
+
+def _ebml_length(stream: BinaryIO) -> int | None:
+    """Read a length of 1 to 8 bytes, as many as the first has leading zeros; None if all ones."""
+    first = stream.read(1)
+    if first in {b"", b"\0"}:
+        return None
+    more = 8 - first[0].bit_length()
+    bits = 7 * (more + 1)
+    value = int.from_bytes(first + stream.read(more), "big") & ((1 << bits) - 1)
+    return None if value == (1 << bits) - 1 else value
+
+
+_IMAGES: dict[str, Callable[[BinaryIO, int], bool]] = {
+    "AVIF": _boxes,
+    "BMP": _bmp,
+    "GIF": _gif,
+    "JPEG": _jpeg,
+    "MPO": _jpeg,
+    "PNG": _png,
+    "WEBP": _riff,
+}

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import io
+import re
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from PIL import Image, UnidentifiedImageError
+from PIL import Image, PngImagePlugin
 
 from packcli.contract.errors import Rejection
-from packcli.encode.media.endings import cut_short
+from packcli.encode.media.endings import image_cut_short, read_tail
 
 if TYPE_CHECKING:
+    from typing import BinaryIO
+
     from packcli.encode.media.sources import Source
 
 Exif = Literal["apply", "ignore"]
@@ -20,8 +24,9 @@ MAX_PIXELS = 178_956_970
 """Header pixels beyond which an image is taken for a decompression bomb (Pillow's own limit)."""
 
 _ORIENTATION = 0x0112
-_SIDEWAYS = frozenset({5, 6, 7, 8})
-_HEADER_EXIF = frozenset({"JPEG", "MPO", "TIFF"})
+_SIDEWAYS = (5, 6, 7, 8)
+_LATE_METADATA = re.compile(rb"eXIf|iTXtXML:com\.adobe\.xmp|[tz]TXtRaw profile type exif")
+_STRIPS, _TILES = (273, 279), (324, 325)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,40 +62,81 @@ class ImagePolicy:
 def image_size(source: Source, policy: ImagePolicy) -> ImageSize:
     """Read an image's size.
 
+    Matches the size after Pillow's `ImageOps.exif_transpose` of the decoded image.
+
     Raises:
         Rejection: `media_undecodable` or `media_too_large`.
     """
     with source.open() as stream, warnings.catch_warnings():
-        warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+        # what Pillow warns of is either rejected here or of no importance for a size
+        warnings.simplefilter("ignore")
         try:
             with Image.open(stream) as image:
-                width, height = image.size
-                turned = policy.exif == "apply" and _orientation(image) in _SIDEWAYS
-                animated = bool(getattr(image, "is_animated", False))
-                kind = image.format or ""
-                if policy.decode and width * height <= policy.max_pixels:
-                    image.load()
+                _check_pixels(image, source.name, policy.max_pixels)
+                return _describe(image, stream, source.name, policy)
+        except Rejection:
+            raise
         except Image.DecompressionBombError as error:
             raise Rejection("media_too_large", f"{source.name}: {error}; shrink it") from error
-        except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:
+        except Exception as error:
+            # on damaged bytes Pillow's readers raise anything
             reason = str(error).partition(" <")[0] or type(error).__name__
-            raise Rejection("media_undecodable", f"{source.name}: {reason}") from error
-        if width * height > policy.max_pixels:
-            message = f"{source.name}: {width}x{height} pixels, limit {policy.max_pixels}"
-            raise Rejection("media_too_large", f"{message}; shrink it")
-        if cut_short(kind, stream, source.size):
-            message = f"{source.name}: the {kind} file is cut short; copy it again"
-            raise Rejection("media_undecodable", message)
-    return ImageSize(width, height, animated) if turned else ImageSize(height, width, animated)
+            message = f"{source.name}: {reason}; replace the file"
+            raise Rejection("media_undecodable", message) from error
 
 
-def _orientation(image: Image.Image) -> int:
-    """Read the EXIF orientation; `getexif()` of a PNG would decode the whole image."""
-    if image.format in _HEADER_EXIF:
-        return int(image.getexif().get(_ORIENTATION, 1))
-    raw = image.info.get("exif")
-    if not isinstance(raw, bytes):
-        return 1
-    exif = Image.Exif()
-    exif.load(raw)
-    return int(exif.get(_ORIENTATION, 1))
+def _check_pixels(image: Image.Image, name: str, limit: int) -> None:
+    width, height = image.size
+    if width * height > limit:
+        message = f"{name}: {width}x{height} pixels, limit {limit}; shrink it"
+        raise Rejection("media_too_large", message)
+
+
+def _describe(image: Image.Image, stream: BinaryIO, name: str, policy: ImagePolicy) -> ImageSize:
+    kind = image.format or ""
+    width, height = image.size
+    if policy.exif == "apply" and _turned(image, stream):
+        width, height = height, width
+    # the other pictures of an MPO file are previews and gain maps, not frames
+    animated = kind != "MPO" and bool(getattr(image, "is_animated", False))
+    if image_cut_short(kind, stream) or (kind == "TIFF" and _tiff_cut_short(image, stream)):
+        message = f"{name}: the {kind} file is cut short; copy it again"
+        raise Rejection("media_undecodable", message)
+    if policy.decode:
+        stream.seek(0)
+        with Image.open(stream) as whole:
+            whole.load()
+    return ImageSize(height, width, animated)
+
+
+def _turned(image: Image.Image, stream: BinaryIO) -> bool:
+    if image.format == "TIFF":
+        return False  # Pillow's header size is upright already
+    if image.format == "PNG":
+        image.info.update(_late_png_metadata(stream))
+    # of the base class: `getexif` of a PNG decodes the whole image to find what was just found
+    return Image.Image.getexif(image).get(_ORIENTATION) in _SIDEWAYS
+
+
+def _late_png_metadata(stream: BinaryIO) -> dict[str, Any]:
+    """Read what may stand behind the pixels of a PNG, in the last 64 KiB."""
+    tail = read_tail(stream)
+    found: dict[str, Any] = {}
+    for match in _LATE_METADATA.finditer(tail):
+        chunks: Any = PngImagePlugin.PngStream(io.BytesIO(tail[max(0, match.start() - 4) :]))
+        try:
+            kind, place, length = chunks.read()
+            chunks.crc(kind, chunks.call(kind, place, length))
+        except Exception:  # noqa: BLE001, S112 - no chunk but pixels that happen to spell its name
+            continue
+        found |= chunks.im_info
+    return found
+
+
+def _tiff_cut_short(image: Any, stream: BinaryIO) -> bool:  # noqa: ANN401 - TiffImageFile, after its format was asked
+    size = stream.seek(0, io.SEEK_END)
+    for starts, counts in (_STRIPS, _TILES):
+        ends = zip(image.tag_v2.get(starts, ()), image.tag_v2.get(counts, ()), strict=False)
+        if any(start + count > size for start, count in ends):
+            return True
+    return False

@@ -6,6 +6,7 @@ import base64
 import binascii
 import io
 import os
+import stat
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, BinaryIO
@@ -66,7 +67,7 @@ class Source:
         try:
             return open(self.path, "rb")  # noqa: PTH123 - the caller closes; str paths are cheap
         except OSError as error:
-            raise Rejection("media_missing", f"{self.path}: {error.strerror}") from error
+            raise _missing(self.name, error) from error
 
 
 def locate(ref: MediaRef, root: MediaRoot) -> Source:
@@ -102,7 +103,7 @@ def _at_hand(name: str, data: bytes) -> Source:
 def _data_uri(uri: str) -> bytes:
     head, comma, body = uri.partition(",")
     if not comma:
-        raise Rejection("bad_data_uri", f"{uri[:_SHOWN]}: no comma before the data")
+        raise Rejection("bad_data_uri", f"{uri[:_SHOWN]}: no comma before the data; add it")
     if head.rpartition(";")[2].strip().lower() != "base64":
         return unquote_to_bytes(body)
     packed = "".join(body.split())
@@ -114,22 +115,28 @@ def _data_uri(uri: str) -> bytes:
 
 def _file(uri: str, root: MediaRoot) -> Source:
     if not uri or "\0" in uri:
-        raise Rejection("bad_media_ref", f"{uri!r} is not a path")
+        raise Rejection("bad_media_ref", f"{uri!r:.{_SHOWN}} is not a path; name a file")
     path = os.path.join(root.real, uri)  # noqa: PTH118 - twice as fast as pathlib, once a medium
     try:
         if not root.allow_outside and not _inside(path, root.real):
             raise Rejection(
                 "media_outside_root",
-                f"{uri} leaves the media root {root.path}; move it in, or --allow-outside-root",
+                f"{uri} leaves the media root; move it in, or --allow-outside-root",
             )
         status = os.stat(path)  # noqa: PTH116 - as above
     except OSError as error:
-        raise Rejection("media_missing", f"{path}: {error.strerror}; see --media-root") from error
+        raise _missing(uri, error) from error
+    if not stat.S_ISREG(status.st_mode):
+        raise Rejection("bad_media_ref", f"{uri} is not a file; name a file")
     if status.st_size == 0:
-        raise Rejection("media_empty", f"{path} has no bytes; copy it again")
-    if not os.path.isfile(path):  # noqa: PTH113 - as above
-        raise Rejection("bad_media_ref", f"{path} is not a file")
+        raise Rejection("media_empty", f"{uri} has no bytes; copy it again")
     return Source(uri, path, None, status.st_size)
+
+
+def _missing(uri: str, error: OSError) -> Rejection:
+    # without the folder: equal inputs give equal messages on every machine
+    where = "it is looked for under --media-root, by default the input's folder"
+    return Rejection("media_missing", f"{uri}: {error.strerror}; {where}")
 
 
 def _inside(path: str, real_root: str) -> bool:
@@ -137,7 +144,7 @@ def _inside(path: str, real_root: str) -> bool:
     real = os.path.join(_real_folder(folder), name)  # noqa: PTH118 - as above
     if os.path.islink(real) or name in {"", ".", ".."}:  # noqa: PTH114 - as above
         real = os.path.realpath(real)
-    return real.startswith(real_root.rstrip(os.sep) + os.sep)
+    return real == real_root or real.startswith(real_root.rstrip(os.sep) + os.sep)
 
 
 @lru_cache(maxsize=4096)

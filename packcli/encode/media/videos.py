@@ -5,14 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import av
-from av.error import FFmpegError
 
 from packcli.contract.errors import Rejection
-from packcli.encode.media.endings import boxes_cut_short
+from packcli.encode.media.endings import video_cut_short
 from packcli.families.family import VideoMetadata
 
 if TYPE_CHECKING:
     from packcli.encode.media.sources import Source
+
+MAX_FRAMES = 10_000_000
+"""Frames beyond which a header is not believed: four days at 30 a second."""
+
+_CLOSED = {"protocol_whitelist": "none"}
+"""Playlists (HLS, DASH, concat) would open addresses and files of their own, past every rule."""
 
 
 def video_metadata(source: Source) -> VideoMetadata:
@@ -25,26 +30,31 @@ def video_metadata(source: Source) -> VideoMetadata:
         Rejection: `media_undecodable` or `video_no_stream`.
     """
     with source.open() as stream:
-        if boxes_cut_short(stream):
+        if video_cut_short(stream):
             message = f"{source.name}: the file is cut short; copy it again"
             raise Rejection("media_undecodable", message)
         stream.seek(0)
         try:
-            with av.open(stream, mode="r", metadata_errors="ignore") as container:
-                if not container.streams.video:
-                    message = f"{source.name}: no video stream; is it an audio file?"
-                    raise Rejection("video_no_stream", message)
-                return _describe(source.name, container, container.streams.video[0])
-        except (FFmpegError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            raise Rejection("media_undecodable", f"{source.name}: {reason}") from error
+            with av.open(stream, mode="r", metadata_errors="ignore", options=_CLOSED) as container:
+                return _describe(source.name, container)
+        except Rejection:
+            raise
+        except Exception as error:
+            # on damaged bytes FFmpeg's readers raise anything
+            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            message = f"{source.name}: {reason}; replace the file"
+            raise Rejection("media_undecodable", message) from error
 
 
-def _describe(name: str, container: Any, stream: Any) -> VideoMetadata:  # noqa: ANN401 - PyAV classes differ by version
+def _describe(name: str, container: Any) -> VideoMetadata:  # noqa: ANN401 - PyAV classes differ by version
+    if not container.streams.video:
+        raise Rejection("video_no_stream", f"{name}: no video stream; is it an audio file?")
+    stream = container.streams.video[0]
+    # Matroska stores no count, and transformers reads none from it: packets are counted instead
     frames = int(stream.frames) or sum(packet.size > 0 for packet in container.demux(stream))
     rate = stream.average_rate or stream.guessed_rate
     height, width = int(stream.height or 0), int(stream.width or 0)
-    if not frames or not rate or not height or not width:
-        message = f"{name}: {frames} frames of {width}x{height} at {rate or 0}/s; nothing to show"
+    if not 0 < frames <= MAX_FRAMES or not rate or not height or not width:
+        message = f"{name}: {frames} frames of {width}x{height} at {rate or 0}/s; replace the file"
         raise Rejection("media_undecodable", message)
     return VideoMetadata(frames, float(rate), height, width)

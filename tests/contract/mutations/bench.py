@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -89,7 +90,7 @@ class Bench:
         found = []
         for row in range(self.count):
             bounds = self["cu_seqlens"][row]
-            spans = [slice(a, b) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+            spans = [slice(a, b) for a, b in pairwise(bounds)]
             found += [(row, n, span) for n, span in enumerate(spans) if fits(row, n, span)]
         return found
 

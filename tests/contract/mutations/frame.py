@@ -66,7 +66,7 @@ def null_list(bench):
 @mutation("pack.empty")
 def row_of_nothing(bench):
     row = bench.row()
-    for name, values in bench.columns.items():
+    for values in bench.columns.values():
         if isinstance(values[row], list | np.ndarray):
             values[row] = values[row][:0]
     if "mrope_position_ids" in bench.columns:

@@ -177,9 +177,7 @@ def equal_samples_swapped(bench):
     row = bench.row(samples=2)
     cu = bench["cu_seqlens"][row]
     lengths = np.diff(cu)
-    pairs = [
-        (a, b) for b in range(len(lengths)) for a in range(b) if lengths[a] == lengths[b]
-    ]
+    pairs = [(a, b) for b in range(len(lengths)) for a in range(b) if lengths[a] == lengths[b]]
     a, b = (slice(cu[n], cu[n + 1]) for n in bench.pick(pairs))
     for name in ("input_ids", "labels", "loss_mask"):
         values = bench[name][row]

@@ -201,8 +201,9 @@ def one_place_wrong(bench):
 @mutation("mrope.sample", MEDIA)
 def planes_of_the_whole_pack(bench):
     row = bench.row(samples=2)
-    for plane in bench["mrope_position_ids"][row]:
-        plane += np.repeat(bench["seq_start_id"][row], bench["seq_lengths"][row])
+    first = np.repeat(bench["seq_start_id"][row], bench["seq_lengths"][row])
+    planes = bench["mrope_position_ids"][row]
+    bench["mrope_position_ids"][row] = [plane + first for plane in planes]
     return Place(row, 1)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from packcli.contract.errors import InputError
 from packcli.contract.model import ModelFacts, Rope
-from packcli.families.model_files import (
+from packcli.families.processors.model_files import (
     ModelFiles,
     Values,
     flag,
@@ -16,7 +16,7 @@ from packcli.families.model_files import (
     section,
     whole,
 )
-from packcli.families.native import (
+from packcli.families.processors.native import (
     ImageLimits,
     NativeResolution,
     Patches,

@@ -19,8 +19,8 @@ from packcli.families.family import (
     VideoPlan,
     VideoWrapper,
 )
-from packcli.families.frames import Sampling, patch_times
-from packcli.families.resize import Clip, ClipBudget, fit_image
+from packcli.families.processors.frames import Sampling, patch_times
+from packcli.families.processors.resize import Clip, ClipBudget, fit_image
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -1,0 +1,1 @@
+"""What processors of several families share: sizes, frames, tiles, and their JSON files."""

@@ -1,0 +1,269 @@
+"""good/, good_foreign/ and broken/<code>/: what `packcli verify` passes, and what it must not.
+
+The name of a folder under broken/ is the expectation: the contract level finds that code and
+nothing else. isolation.* need a kernel, named in the folder's args.json, and stand beside the
+position.reset that the contract level says of the same boundary. Parquet bytes depend on the
+version of pyarrow; the verdicts do not.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import shutil
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from faults import FAULTS, Draft
+
+from packcli.encode import run as encode_stage
+from packcli.encode.options import EncodeJob, EncodeOptions
+from packcli.pack import run as pack_stage
+from packcli.pack.options import PlanOptions
+from packcli.shards.manifest import Manifest, canonical, file_sha256
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+SHARD = "data/train-00000-of-00001.parquet"
+LAYOUT: dict[str, Any] = {
+    "compression": "zstd",
+    "use_dictionary": False,
+    "write_statistics": False,
+    "write_page_checksum": True,
+}
+CAPACITY = {"text": 96, "vision": 128}
+QUESTIONS = [
+    ("sky", "What colour is the sky?", "Blue."),
+    ("two-pictures", "<image><image>Which is larger?", "The second."),
+    ("week", "How many days has a week?", "Seven."),
+    ("sum", "What is 3 + 4?", "7."),
+    ("dot", "<image>What is this?", "A dot."),
+    ("cat", "What does a cat say?", "Miaow."),
+    ("moon", "What shines at night?", "The moon."),
+]
+PICTURES = {"two-pictures": ["media/dot.png", "media/badge.png"], "dot": ["media/dot.png"]}
+
+
+def _records(base: str) -> Iterator[dict[str, Any]]:
+    for name, question, answer in QUESTIONS:
+        turns = [
+            {"role": "user", "content": question},
+            {"role": "assistant", "content": answer},
+        ]
+        if name not in PICTURES:
+            yield {"id": name, "messages": turns}
+        elif base == "vision":
+            yield {"id": name, "messages": turns, "images": PICTURES[name]}
+
+
+def _encode(out: Path, records: list[dict[str, Any]], model: str, folder: Path) -> Path:
+    """Encode records, half of them a part, with the model directories and media of `out`."""
+    inputs: list[Path] = []
+    middle = (len(records) + 1) // 2
+    for name, part in (("a.jsonl", records[:middle]), ("b.jsonl", records[middle:])):
+        if part:
+            inputs.append(folder / name)
+            inputs[-1].write_text("".join(json.dumps(r) + "\n" for r in part), "utf-8")
+    job = EncodeJob(out / "models" / model, out, EncodeOptions())
+    encode_stage.encode(inputs, job, encode_stage.Writing(folder / "encoded"))
+    return folder / "encoded"
+
+
+def _pack(encoded: Path, target: Path, capacity: int, **writing: Any) -> Path:  # noqa: ANN401 - options by name
+    shutil.rmtree(target, ignore_errors=True)
+    options = PlanOptions(capacity=capacity)
+    pack_stage.pack([encoded], options, pack_stage.Writing(target, **writing))
+    return target
+
+
+def _good(out: Path, folder: Path) -> None:
+    """Pack all of chats.jsonl, as a user would."""
+    job = EncodeJob(out / "models" / "qwen2_5_vl", None, EncodeOptions())
+    writing = encode_stage.Writing(folder / "chats")
+    encode_stage.encode([out / "chats.jsonl"], job, writing)
+    _pack(folder / "chats", out / "good", 2048)
+
+
+def _open(dataset: Path) -> Draft:
+    table = pq.read_table(dataset / SHARD)
+    manifest = json.loads((dataset / "manifest.json").read_bytes())
+    return Draft(table.to_pylist(), table.schema.remove_metadata(), manifest)
+
+
+def _close(draft: Draft, target: Path) -> None:
+    """Write a damaged dataset: manifest and shard agree, so that nothing but the fault shows."""
+    shard = _fresh(target) / SHARD
+    shard.parent.mkdir()
+    pq.write_table(pa.Table.from_pylist(draft.rows, schema=draft.schema), shard, **LAYOUT)
+    draft.manifest["shards"][0] |= {
+        "rows": len(draft.rows),
+        "samples": sum(row["num_samples"] for row in draft.rows),
+        "tokens": sum(len(row["input_ids"]) for row in draft.rows),
+    }
+    _seal(target, draft.manifest)
+
+
+def _seal(target: Path, manifest: dict[str, Any]) -> None:
+    """Give the manifest its first shard's size and hash and its own fingerprint."""
+    shard = target / "data" / manifest["shards"][0]["name"]
+    manifest["shards"][0] |= {"bytes": shard.stat().st_size, "sha256": file_sha256(shard)}
+    document = Manifest.from_json(manifest).to_json()
+    (target / "manifest.json").write_text(canonical(document), encoding="utf-8")
+    (target / "_SUCCESS").touch()
+
+
+def _fresh(target: Path) -> Path:
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
+    return target
+
+
+def _fingerprint(dataset: Path) -> None:
+    """The capacity in the manifest was edited by hand."""
+    path = dataset / "manifest.json"
+    manifest = json.loads(path.read_bytes())
+    manifest["options"]["capacity"] *= 2
+    path.write_text(canonical(manifest), encoding="utf-8")
+
+
+def _extra(dataset: Path) -> None:
+    """A file that the manifest does not name lies in data/: trainers would read it."""
+    table = pa.table({"input_ids": pa.array([[1, 2, 3]], pa.list_(pa.int32()))})
+    pq.write_table(table, dataset / "data" / "more.parquet", **LAYOUT)
+
+
+def _rewritten(dataset: Path) -> None:
+    """The shard was written again by another tool: same values, other bytes."""
+    table = pq.read_table(dataset / SHARD)
+    pq.write_table(table, dataset / SHARD, **LAYOUT | {"compression": "snappy"})
+
+
+def _bit(dataset: Path) -> None:
+    """One bit of a page is flipped; size and hash of the manifest were made to fit."""
+    shard = dataset / SHARD
+    chunk = pq.read_metadata(shard).row_group(0).column(0)
+    data = bytearray(shard.read_bytes())
+    data[chunk.data_page_offset + chunk.total_compressed_size - 1] ^= 1
+    shard.write_bytes(data)
+    _seal(dataset, json.loads((dataset / "manifest.json").read_bytes()))
+
+
+AROUND: dict[str, Callable[[Path], None]] = {
+    "manifest.fingerprint": _fingerprint,
+    "shard.extra": _extra,
+    "shard.sha256": _rewritten,
+    "shard.checksum": _bit,
+}
+"""Faults outside the rows: done to a whole dataset of text."""
+
+
+def _missing(encoded: Path, target: Path) -> None:
+    """The second of two shards is not there."""
+    _pack(encoded, target, CAPACITY["text"], shard_bytes=1)
+    (target / "data" / "train-00001-of-00002.parquet").unlink()
+    _bare(target)
+
+
+def _empty(out: Path, target: Path, folder: Path) -> None:
+    """Every record was rejected: rejected.jsonl tells why."""
+    encoded = _encode(out, [{"title": "no conversation"}], "text", folder)
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(encoded, target)
+    (target / "README.md").unlink()
+
+
+def _bare(dataset: Path) -> None:
+    for name in ("README.md", "rejected.jsonl"):
+        (dataset / name).unlink()
+
+
+def _table(rows: list[dict[str, Any]], *names: str) -> pa.Table:
+    return pa.table(
+        {
+            name: pa.array(
+                [row[name] for row in rows],
+                pa.list_(pa.string() if name == "sample_ids" else pa.int32())
+                if isinstance(rows[0][name], list)
+                else pa.int32(),
+            )
+            for name in names
+        }
+    )
+
+
+def _foreign(rows: list[dict[str, Any]], target: Path) -> None:
+    """Lay rows out as other packers do, in files that say nothing of a model."""
+    _fresh(target)
+    trl = _table(rows, "input_ids", "labels", "seq_lengths")
+    pq.write_table(trl, target / "trl.parquet", **LAYOUT)
+    bridge = _table(rows, "input_ids", "loss_mask", "seq_start_id")
+    bridge = bridge.set_column(1, "loss_mask", bridge["loss_mask"].cast(pa.list_(pa.int8())))
+    pq.write_table(bridge, target / "megatron_bridge.parquet", **LAYOUT)
+    flat = _table(rows, "input_ids", "labels", "position_ids", "cu_seqlens", "max_seqlen")
+    pq.write_table(flat, target / "flattened.parquet", **LAYOUT)
+
+
+def _isolation(draft: Draft, target: Path, kernel: str) -> None:
+    """A foreign file lost one boundary; a kernel shows which sample sees which."""
+    row = draft.pack()
+    row["cu_seqlens"].pop(1)
+    row["max_seqlen"] = max(end - start for start, end in pairwise(row["cu_seqlens"]))
+    names = ("input_ids", "position_ids", "cu_seqlens", "max_seqlen", "sample_ids")
+    pq.write_table(_table(draft.rows, *names), _fresh(target) / "packs.parquet", **LAYOUT)
+    (target / "args.json").write_text(json.dumps({"kernel": kernel}) + "\n", encoding="utf-8")
+
+
+KERNELS = {
+    "isolation.attention": "sdpa",
+    "isolation.state": "gated_delta",
+    "isolation.conv": "causal_conv",
+}
+"""Kernels that run without a GPU, by the code that each of them can earn."""
+
+
+def _card(broken: Path) -> None:
+    told = {fault.code: fault.damage for fault in FAULTS}
+    told |= AROUND | {"shard.missing": _missing, "dataset.empty": _empty}
+    words = {code: (damage.__doc__ or "").strip() for code, damage in told.items()}
+    lost = (_isolation.__doc__ or "").strip()
+    words |= {code: f"{lost} Run with `--kernel {kernel}`." for code, kernel in KERNELS.items()}
+    lines = ["# Broken on purpose", "", "| folder | what was done |", "|---|---|"]
+    lines += [f"| `{code}` | {words[code]} |" for code in sorted(words)]
+    (broken / "README.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def write(out: Path) -> None:
+    """Write the three folders; what stood there under the same names is replaced.
+
+    Args:
+        out: sample_data, with chats.jsonl, media/ and models/ in place.
+    """
+    broken = out / "broken"
+    shutil.rmtree(broken, ignore_errors=True)
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        _good(out, folder)
+        drafts: dict[str, Draft] = {}
+        for base, model in (("text", "text"), ("vision", "qwen2_5_vl")):
+            (folder / base).mkdir()
+            encoded = _encode(out, [*_records(base)], model, folder / base)
+            drafts[base] = _open(_pack(encoded, folder / base / "packed", CAPACITY[base]))
+        for fault in FAULTS:
+            draft = copy.deepcopy(drafts[fault.base])
+            fault.damage(draft)
+            _close(draft, broken / fault.code)
+        for code, damage in AROUND.items():
+            _close(copy.deepcopy(drafts["text"]), broken / code)
+            damage(broken / code)
+        _missing(folder / "text" / "encoded", broken / "shard.missing")
+        (folder / "none").mkdir()
+        _empty(out, broken / "dataset.empty", folder / "none")
+    _foreign(drafts["text"].rows, out / "good_foreign")
+    for code, kernel in KERNELS.items():
+        _isolation(copy.deepcopy(drafts["text"]), broken / code, kernel)
+    _card(broken)

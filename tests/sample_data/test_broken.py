@@ -1,0 +1,107 @@
+"""The bundled datasets: sound ones pass, and each broken one is found by its folder's name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from packcli.contract.rules import BY_CODE
+from packcli.verify.kernel_level import KernelOptions
+from packcli.verify.run import verify
+
+DATA = Path(__file__).resolve().parents[2] / "sample_data"
+BROKEN = {path.name: path for path in sorted((DATA / "broken").iterdir()) if path.is_dir()}
+KERNELS = {
+    name: json.loads((path / "args.json").read_text("utf-8"))["kernel"]
+    for name, path in BROKEN.items()
+    if (path / "args.json").exists()
+}
+NOT_IN_FILES = {
+    "isolation.control": "a kernel earns it that does not notice sabotage; no file can",
+}
+
+
+def test_every_code_has_a_folder_but_those_that_no_file_can_earn():
+    assert BY_CODE.keys() - BROKEN.keys() == NOT_IN_FILES.keys()
+    assert BROKEN.keys() - BY_CODE.keys() == set()
+
+
+@pytest.mark.parametrize("code", sorted(BROKEN.keys() - KERNELS.keys()))
+def test_contract_level_finds_the_code_and_nothing_else(code):
+    verdict = verify([BROKEN[code]])
+    assert set(verdict.counts) == {code}
+    assert not verdict.passed
+    assert {finding.code for finding in verdict.findings} == {code}
+
+
+@pytest.mark.parametrize("code", KERNELS)
+def test_kernel_names_the_samples_that_see_each_other(code):
+    verdict = verify([BROKEN[code]], kernel=KernelOptions(names=(KERNELS[code],)))
+    assert set(verdict.counts) == {"position.reset", code}
+    (finding,) = [finding for finding in verdict.findings if finding.code == code]
+    assert "sample 1 ('cat') sees sample 0 ('week') from token" in finding.message
+
+
+def test_isolation_folders_are_those_with_a_kernel():
+    assert KERNELS.keys() == {code for code in BROKEN if code.startswith("isolation.")}
+
+
+def test_lost_boundary_is_found_on_disk_and_by_the_kernel_at_the_same_token():
+    verdict = verify([BROKEN["position.reset"]], kernel=KernelOptions())
+    assert verdict.counts == {"position.reset": 1, "isolation.attention": 1}
+    on_disk, seen = verdict.findings
+    assert (on_disk.code, seen.code) == ("position.reset", "isolation.attention")
+    assert (on_disk.row, on_disk.token) == (seen.row, seen.token)
+    rows = pq.read_table(BROKEN["position.reset"] / "data").slice(seen.row, 1).to_pylist()
+    first, second = rows[0]["sample_ids"][:2]
+    assert f"sample 1 ({second!r}) sees sample 0 ({first!r})" in seen.message
+
+
+def test_lost_boundary_is_lost_in_every_column_that_tells_it():
+    (row, *_) = [
+        row
+        for row in pq.read_table(BROKEN["position.reset"] / "data").to_pylist()
+        if len(row["seq_lengths"]) < row["num_samples"]
+    ]
+    told = len(row["seq_lengths"])
+    assert told == row["num_samples"] - 1
+    assert row["cu_seqlens"] == [*row["seq_start_id"], row["length"]]
+    assert len(row["cu_seqlens"]) == told + 1
+    assert row["max_seqlen"] == max(row["seq_lengths"])
+    assert row["position_ids"].count(0) == row["num_samples"]
+
+
+def test_good_dataset_passes_with_every_rule_run():
+    verdict = verify([DATA / "good"], kernel=KernelOptions())
+    assert verdict.passed
+    assert verdict.skipped == {}
+    assert (verdict.checked["samples"], verdict.checked["packs"]) == (84, 11)
+    assert [proof["packs"] for proof in verdict.proofs] == [11]
+    assert all(control["caught"] for control in verdict.proofs[0]["controls"])
+
+
+def test_foreign_files_pass_and_say_what_could_not_be_checked():
+    verdict = verify([DATA / "good_foreign"], kernel=KernelOptions())
+    assert verdict.passed
+    assert verdict.checked["shards"] == 3
+    assert verdict.skipped["sample.digest"] == "needs sample_digests"
+    assert verdict.skipped["slot.count"] == "needs model with media"
+    assert verdict.proofs[0]["packs"] == 2  # of the file that tells its boundaries twice
+
+
+@pytest.mark.parametrize("name", ["trl", "megatron_bridge", "flattened"])
+def test_each_foreign_file_holds_the_same_packs(name):
+    columns = set(pq.read_schema(DATA / "good_foreign" / f"{name}.parquet").names)
+    verdict = verify([DATA / "good_foreign" / f"{name}.parquet"])
+    assert verdict.passed
+    assert verdict.checked["samples"] == 5
+    assert not columns & {"sample_digests", "sample_ids"}
+
+
+def test_folders_are_small():
+    for folder in (*BROKEN.values(), DATA / "good_foreign"):
+        size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+        assert size < 20_000, folder.name
