@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+from packcli.encode.options import EncodeJob, EncodeOptions
+from packcli.encode.run import Writing, encode
+from packcli.pack import run as pack_run
+from packcli.pack.options import PlanOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -28,3 +38,31 @@ def shared(root: Path) -> Path:
     if not path.is_dir():
         pytest.skip("needs ../shared (real processor directories and cases), which is absent")
     return path
+
+
+@pytest.fixture(scope="session")
+def encoded(sample_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Give the bundled chats, encoded for one of the bundled models; made once, only to read.
+
+    Small parts and row groups, so that a few samples make several of both.
+    """
+
+    @cache
+    def encode_for(family: str = "qwen3_vl") -> Path:
+        output = tmp_path_factory.mktemp("encoded") / family
+        job = EncodeJob(sample_data / "models" / family, None, EncodeOptions())
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("packcli.encode.run.PART_BYTES", 12_000)
+            patch.setattr("packcli.shards.writer.GROUP_TOKENS", 1000)
+            encode([sample_data / "chats.jsonl"], job, Writing(output))
+        return output
+
+    return encode_for
+
+
+@pytest.fixture(scope="session")
+def packed(encoded: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The bundled chats in packs of 2048 tokens for qwen3_vl, in three shards; only to read."""
+    output = tmp_path_factory.mktemp("packed") / "packed"
+    writing = pack_run.Writing(output, shard_bytes=3 * 5000, window_tokens=5000)
+    return Path(pack_run.pack([encoded()], PlanOptions(capacity=2048), writing).output)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 import tomllib
+import traceback
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
 from packcli import __version__
-from packcli.contract.errors import PackcliError
+from packcli.contract.errors import InputError, PackcliError
+
+_INTERRUPTED = 130
 
 _COMMANDS = {
     "demo": "the main job on the bundled data, offline",
@@ -37,10 +42,39 @@ class _Commands(click.Group):
             return None
         return import_module(f"packcli.cli.{cmd_name}").command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name, command, rest = super().resolve_command(ctx, args)
+        if command is not None and name is not None and ctx.default_map:
+            table = ctx.default_map.get(name, {})
+            ctx.default_map = {name: _by_parameter(name, table, command)}
+        return name, command, rest
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         del ctx
         with formatter.section("Commands"):
             formatter.write_dl(list(_COMMANDS.items()))
+
+
+def _by_parameter(name: str, table: dict[str, Any], command: click.Command) -> dict[str, Any]:
+    """Rename a table's keys from flags to what click calls their parameters.
+
+    Raises:
+        BadParameter: the command has no such flag.
+    """
+    parameters = {
+        flag.lstrip("-").replace("-", "_"): parameter.name
+        for parameter in command.params
+        for flag in (*parameter.opts, *parameter.secondary_opts)
+    }
+    settings: dict[str, Any] = {}
+    for key, setting in table.items():
+        parameter = parameters.get(key.replace("-", "_"))
+        if parameter is None:
+            raise click.BadParameter(f"[{name}] {key}: `packcli {name}` has no such flag")
+        settings[parameter] = setting
+    return settings
 
 
 def _read_config(ctx: click.Context, _param: click.Parameter, value: Path | None) -> None:
@@ -51,11 +85,10 @@ def _read_config(ctx: click.Context, _param: click.Parameter, value: Path | None
         tables = tomllib.loads(value.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise click.BadParameter(f"{value}: {error}") from error
-    ctx.default_map = {
-        command: {name.replace("-", "_"): setting for name, setting in table.items()}
-        for command, table in tables.items()
-        if isinstance(table, dict)
-    }
+    for name, table in tables.items():
+        if name not in _COMMANDS or not isinstance(table, dict):
+            raise click.BadParameter(f"{value}: [{name}] is no table of a command")
+    ctx.default_map = tables
 
 
 @click.group(
@@ -74,10 +107,33 @@ def cli() -> None:
     """Turn raw multimodal JSONL into packed Parquet shards that are provably right."""
 
 
-def main(arguments: list[str] | None = None) -> Any:  # noqa: ANN401 - click returns what it likes
+def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line; errors end with their own exit code and one line on stderr."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _terminate)
     try:
-        return cli.main(args=arguments, prog_name="packcli")
+        status = cli.main(args=arguments, prog_name="packcli", standalone_mode=False)
     except PackcliError as error:
-        click.echo(f"packcli: {error}", err=True)
+        _fail(error.exit_code, str(error))
+    except click.ClickException as error:
+        error.show()
         sys.exit(error.exit_code)
+    except click.Abort:
+        _fail(_INTERRUPTED, "interrupted; encode and pack resume when they are run again")
+    except OSError as error:
+        _fail(InputError.exit_code, str(error))
+    except Exception:  # noqa: BLE001 - whatever it is, it ends with its own status
+        # status 1 means findings: a fault of packcli itself must not look like one
+        traceback.print_exc()
+        _fail(PackcliError.exit_code, "this is a fault of packcli; please report it")
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+def _fail(status: int, message: str) -> NoReturn:
+    click.echo(f"packcli: {message}", err=True)
+    sys.exit(status)
+
+
+def _terminate(number: int, _frame: object) -> NoReturn:
+    """Leave by an exception, so that staged files are swept and workers end."""
+    sys.exit(128 + number)

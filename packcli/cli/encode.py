@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from packcli.cli.models import model_directory
-from packcli.cli.progress import no_progress, progress
+from packcli.cli.progress import as_json, no_progress, progress
 
 if TYPE_CHECKING:
     from packcli.encode.run import EncodeSummary
@@ -102,7 +102,7 @@ Examples, on the bundled data:
     "--resume/--no-resume", default=True, show_default=True, help="Go on with unfinished work."
 )
 @click.option("--overwrite", is_flag=True, help="Replace a dataset that packcli wrote there.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@as_json
 @no_progress
 def command(
     inputs: tuple[Path, ...],

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import click
+
+from packcli.cli.bundled import bundled
+from packcli.contract.errors import EnvironmentLacksError
 
 
 @click.command(
@@ -21,8 +27,26 @@ def command(code: str | None) -> None:
             click.echo(f"{name:<22}{meaning}")
     elif code in BY_CODE:
         rule = BY_CODE[code]
-        click.echo(f"{rule.code}\n  law     {rule.law}\n  remedy  {rule.remedy}")
+        click.echo(f"{rule.code}\n  law      {rule.law}\n  remedy   {rule.remedy}")
+        _show_example(f"broken/{code}", "packcli verify {}")
     elif code in REJECTIONS:
         click.echo(f"{code}\n  a record is rejected when {REJECTIONS[code]}")
+        _show_example(f"bad_records/{code}", "{}/input.jsonl")
     else:
         raise click.BadParameter(f"{code!r} is no code; `packcli explain` lists them")
+
+
+def _show_example(name: str, form: str) -> None:
+    """Name the bundled example of a code, where there is one."""
+    try:
+        folder = bundled("sample_data") / name
+    except EnvironmentLacksError:
+        return
+    if not folder.is_dir():
+        return
+    here = Path.cwd()
+    shown = folder.relative_to(here) if folder.is_relative_to(here) else folder
+    flags = folder / "args.json"
+    given = json.loads(flags.read_text(encoding="utf-8")) if flags.is_file() else {}
+    more = [f"--{flag.replace('_', '-')} {value}" for flag, value in given.items()]
+    click.echo(f"  example  {' '.join([form.format(shown), *more])}")

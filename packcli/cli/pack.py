@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from packcli.cli.planning import plan_options, planning_flags
-from packcli.cli.progress import no_progress, progress
+from packcli.cli.progress import as_json, no_progress, progress
 
 if TYPE_CHECKING:
     from packcli.pack.run import PackSummary
@@ -22,7 +23,7 @@ Examples, after encode:
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("inputs", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
+@click.argument("inputs", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
     "-o", "--output", required=True, type=click.Path(path_type=Path), help="Folder to write."
 )
@@ -53,7 +54,7 @@ Examples, after encode:
     "--resume/--no-resume", default=True, show_default=True, help="Go on with unfinished work."
 )
 @click.option("--overwrite", is_flag=True, help="Replace a dataset that packcli wrote there.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@as_json
 @no_progress
 def command(
     inputs: tuple[Path, ...],
@@ -83,6 +84,9 @@ def command(
         )
         summary = pack(list(inputs), plan_options(capacity, flags), writing)
     click.echo(json.dumps(summary.to_json()) if as_json else describe(summary))
+    if not summary.packs:
+        click.echo(f"packcli: no packs; see {output / 'rejected.jsonl'} and the input's", err=True)
+        sys.exit(1)
 
 
 def describe(summary: PackSummary) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from packcli.cli.planning import plan_options, planning_flags
+from packcli.cli.progress import as_json
 
 if TYPE_CHECKING:
     from packcli.pack.plan import Plan
@@ -31,13 +32,12 @@ class _Capacities(click.ParamType[tuple[int, ...]]):
         param: click.Parameter | None,
         ctx: click.Context | None,
     ) -> tuple[int, ...]:
-        if isinstance(value, tuple):
-            return tuple(int(part) for part in value)
+        parts = value if isinstance(value, list | tuple) else str(value).split(",")
         try:
-            capacities = tuple(int(part) for part in str(value).split(","))
+            capacities = tuple(int(str(part)) for part in parts)
         except ValueError:
             self.fail(f"{value!r} is not a whole number, or several with commas", param, ctx)
-        if min(capacities) < 1:
+        if min(capacities, default=0) < 1:
             self.fail("a capacity is at least 1", param, ctx)
         return capacities
 
@@ -53,7 +53,7 @@ class _Capacities(click.ParamType[tuple[int, ...]]):
 )
 @planning_flags
 @click.option("--column", help="Column of a Parquet file.  [default: length]")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@as_json
 def command(
     source: Path,
     capacity: tuple[int, ...],

@@ -20,6 +20,12 @@ no_progress = click.option(
 """The flag of every command that takes long."""
 
 
+as_json = click.option(
+    "--json", "as_json", is_flag=True, envvar="PACKCLI_JSON", help="Print one JSON document."
+)
+"""The flag of every command that has a result."""
+
+
 @contextmanager
 def progress(title: str, *, hidden: bool) -> Generator[Callable[[int, int], None]]:
     """Give a function that is told how many of all parts are finished."""

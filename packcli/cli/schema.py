@@ -44,7 +44,7 @@ def _manifest() -> dict[str, Any]:
 
     example = Manifest("packed", ModelFacts("text", 1), {}, {}, {}, [])
     told: dict[str, dict[str, Any]] = {
-        "format": {"const": FORMAT},
+        "format": {"description": "of this manifest", "const": FORMAT},
         "kind": {"enum": ["encoded", "packed"]},
         "digest": {"pattern": "^[0-9a-f]{32}$"},
         "fingerprint": {"pattern": "^[0-9a-f]{64}$"},

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from packcli.cli.models import model_directory
+from packcli.cli.progress import as_json
 
 if TYPE_CHECKING:
     from packcli.contract.model import ModelFacts
@@ -32,8 +33,8 @@ class _Sample(click.ParamType[int | None]):
     ) -> int | None:
         if value is None or value == "all":
             return None
-        if not str(value).isdigit():
-            self.fail(f"{value!r} is neither a number nor 'all'", param, ctx)
+        if not str(value).isdecimal() or int(str(value)) < 1:
+            self.fail(f"{value!r} is neither a number of at least 1 nor 'all'", param, ctx)
         return int(str(value))
 
 
@@ -50,7 +51,11 @@ class _Sample(click.ParamType[int | None]):
     "--gpu", is_flag=True, help="Run the kernels on a CUDA device; exit 4 where there is none."
 )
 @click.option(
-    "--kernel", "names", multiple=True, help="Kernel by name; may be given several times."
+    "--kernel",
+    "names",
+    multiple=True,
+    envvar="PACKCLI_VERIFY_KERNEL",
+    help="Kernel by name; may be given several times.",
 )
 @click.option(
     "--sample", type=_Sample(), default=16, show_default=True, help="Packs to run a kernel on."
@@ -66,7 +71,7 @@ class _Sample(click.ParamType[int | None]):
     show_default=True,
     help="Findings to show; all are counted.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@as_json
 def command(
     paths: tuple[Path, ...],
     level: str,

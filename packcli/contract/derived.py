@@ -103,17 +103,13 @@ def window_rows(packs: Packs) -> NDArray[np.int32]:
 
 
 def _vit_cu_seqlens(packs: Packs) -> NDArray[np.int32]:
-    counts, sizes = _windows(packs)
+    _, sizes = _windows(packs)
     rows = window_rows(packs)
-    ends = np.zeros(int(rows[-1]), dtype=np.int64)
-    inside = np.ones(ends.size, dtype=bool)
-    inside[rows[:-1]] = False
-    ends[inside] = np.cumsum(sizes)
-    before = np.cumsum(sum_per_pack(packs, counts, Axis.IMAGE))[:-1]
+    pack = np.repeat(np.arange(len(packs)), np.diff(rows))
     patches = np.concatenate([[0], np.cumsum(sizes)])
-    first = patches[np.concatenate([[0], before])] if len(packs) else patches[:0]
-    ends -= np.repeat(first, np.diff(rows)) * inside
-    return ends.astype(np.int32)
+    # every pack holds one boundary more than windows, so place i of pack p ends window i - p
+    ends = patches[np.arange(pack.size) - pack]
+    return (ends - ends[rows[:-1]][pack]).astype(np.int32)
 
 
 def _windows(packs: Packs) -> tuple[NDArray[np.int64], ...]:

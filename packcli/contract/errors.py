@@ -55,3 +55,7 @@ class Rejection(Exception):  # noqa: N818 - a rejection is an outcome of a recor
         super().__init__(f"{code}: {message}")
         self.code = code
         self.message = message
+
+    def __reduce__(self) -> tuple[type[Rejection], tuple[str, str]]:
+        """Let it cross from a worker process."""
+        return type(self), (self.code, self.message)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
 Grid: TypeAlias = tuple[int, int, int]
 """Patches of one image or video: temporal, height, width (before merging)."""
@@ -78,7 +78,7 @@ class ModelFacts:
     vit_windows: VitWindows | None = None
     token_type_ids: bool = False
 
-    def slots(self, grids: NDArray[np.integer]) -> NDArray[np.int64]:
+    def slots(self, grids: ArrayLike) -> NDArray[np.int64]:
         """Token slots of each grid: ``prod(grid) // merge_size ** 2``.
 
         Args:
@@ -90,7 +90,7 @@ class ModelFacts:
         patches = np.asarray(grids, dtype=np.int64).reshape(-1, 3).prod(axis=1)
         return patches // self.merge_size**2
 
-    def unbroken(self, grids: NDArray[np.integer]) -> NDArray[np.int64]:
+    def unbroken(self, grids: ArrayLike) -> NDArray[np.int64]:
         """Split image grids into parts whose slots stand side by side; `slots` holds of parts too.
 
         Args:
@@ -120,8 +120,18 @@ class ModelFacts:
         return self.image_token_id is not None or self.video_token_id is not None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the facts as they stand in the manifest."""
-        return asdict(self)
+        """Return the facts as they stand in the manifest; those that are as usual are left out.
+
+        So a fact that a later version adds does not change the manifests, and the fingerprints,
+        of datasets to which it does not apply.
+        """
+        always = {"family", "vocab_size", "rope"}
+        usual = {f.name: f.default for f in fields(self) if f.name not in always}
+        return {
+            name: value
+            for name, value in asdict(self).items()
+            if name in always or value != usual[name]
+        }
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> ModelFacts:
@@ -131,9 +141,9 @@ class ModelFacts:
             TypeError: a field is missing or unknown.
             ValueError: `rope`, `runs` or `vit_windows` names nothing that there is.
         """
-        fields = dict(data)
-        rope = Rope(fields.pop("rope"))
-        runs = Runs(fields.pop("runs", Runs.GRID))
-        windows = fields.pop("vit_windows", None)
+        told = dict(data)
+        rope = Rope(told.pop("rope"))
+        runs = Runs(told.pop("runs", Runs.GRID))
+        windows = told.pop("vit_windows", None)
         read = None if windows is None else VitWindows(windows)
-        return cls(rope=rope, runs=runs, vit_windows=read, **fields)
+        return cls(rope=rope, runs=runs, vit_windows=read, **told)

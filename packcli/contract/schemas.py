@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from enum import StrEnum
 from inspect import getdoc
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypeAlias, Union
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    NotRequired,
+    TypeAlias,
+    Union,
+    get_type_hints,
+    is_typeddict,
+)
 from typing import get_args as arguments
 from typing import get_origin as origin
-from typing import get_type_hints, is_typeddict
 
 import numpy as np
 
@@ -55,12 +63,9 @@ def pack() -> Schema:
         if not inner:
             properties[name] = _column(column)
             continue
-        media = properties.setdefault(name, _object({}, "images and videos, in slot order"))
-        media["properties"][inner] = _element(column) | _notes(column)
-        media["required"].append(inner)
-    for name, body in properties.items():
-        if body.get("type") == "object":
-            properties[name] = {"type": "array", "items": body, "x-need": Need.MEDIA}
+        items = properties.setdefault(name, _structs(column))["items"]
+        items["properties"][inner] = _element(column) | _notes(column)
+        items["required"].append(inner)
     barred: Schema = {name: {"not": {}, "description": why} for name, why in FORBIDDEN.items()}
     together = _fields(Need.MEDIA)
     return {
@@ -70,6 +75,12 @@ def pack() -> Schema:
         "required": _fields(Need.ALWAYS),
         "dependentRequired": {name: [n for n in together if n != name] for name in together},
     }
+
+
+def _structs(column: Column) -> Schema:
+    items = _object({}, f"one {column.axis}")
+    words = "images and videos, in the order in which the slots stand"
+    return _array(items) | {"description": words, "x-need": column.need}
 
 
 def _fields(need: Need) -> list[str]:
@@ -178,12 +189,18 @@ def _generic(annotation: Any) -> Schema:  # noqa: ANN401 - any annotation
     raise TypeError(f"{annotation} has no JSON schema; tell it")
 
 
+def _reads(kind: Any) -> bool:  # noqa: ANN401 - a dataclass or TypedDict
+    return is_dataclass(kind) and hasattr(kind, "from_json")
+
+
 def _fielded(kind: Any) -> Schema:  # noqa: ANN401 - a dataclass or TypedDict
     words = _words(kind)
     properties: Schema = {}
     optional: list[str] = []
+    # what a class leaves out where it is as usual, it reads back as usual
+    usual = {f.name for f in fields(kind) if f.default is not MISSING} if _reads(kind) else set()
     for name, hint in get_type_hints(kind, include_extras=True).items():
-        optional += [name] if origin(hint) is NotRequired else []
+        optional += [name] if origin(hint) is NotRequired or name in usual else []
         plain = arguments(hint)[0] if origin(hint) is NotRequired else hint
         properties[name] = of_type(plain) | {"description": words[name]}
     body = _object(properties, _summary(kind))
@@ -209,14 +226,19 @@ def _hints(kind: type) -> dict[str, Any]:
         return {}
 
 
-def _summary(kind: type) -> str:
-    return (getdoc(kind) or "").partition("\n")[0].replace("``", "`")
+def _summary(documented: object) -> str:
+    return _plain((getdoc(documented) or "").partition("\n")[0])
+
+
+def _plain(text: str) -> str:
+    """Say a docstring's words for readers of JSON."""
+    return re.sub(r"\bNone\b", "null", " ".join(text.replace("``", "`").split()))
 
 
 def _words(kind: type) -> dict[str, str]:
     """What a docstring says of each attribute, and properties of themselves."""
     words = {
-        name: _summary_of(member)
+        name: _summary(member)
         for name, member in vars(kind).items()
         if isinstance(member, property)
     }
@@ -224,9 +246,5 @@ def _words(kind: type) -> dict[str, str]:
     for entry in re.split(r"\n {4}(?=\w)", "\n" + section):
         name, colon, text = entry.partition(":")
         if colon:
-            words[name.strip()] = " ".join(text.replace("``", "`").split())
+            words[name.strip()] = _plain(text)
     return words
-
-
-def _summary_of(member: property) -> str:
-    return (getdoc(member) or "").partition("\n")[0].replace("``", "`")

@@ -97,9 +97,7 @@ def window_sizes(grids: ArrayLike, reading: VitWindows) -> tuple[NDArray[np.int6
     return counts, frames * np.repeat(rows[:, 1] * rows[:, 2], counts)
 
 
-def vit_cu_seqlens(
-    grids: ArrayLike, reading: VitWindows = VitWindows.FRAMES
-) -> NDArray[np.int32]:
+def vit_cu_seqlens(grids: ArrayLike, reading: VitWindows = VitWindows.FRAMES) -> NDArray[np.int32]:
     """Return the boundaries of the windows of one sample or pack.
 
     Args:

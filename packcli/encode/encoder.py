@@ -116,9 +116,10 @@ class Encoder:
         conversation = read_record(record)
         media: list[Medium] = []
         expansions: dict[Kind, list[Expansion]] = {"image": [], "video": []}
+        count = sum(ref.kind == "image" for ref in conversation.media)
         for ref in conversation.media:
             medium, expansion = (
-                self._image(ref, warnings) if ref.kind == "image" else self._video(ref)
+                self._image(ref, count, warnings) if ref.kind == "image" else self._video(ref)
             )
             media.append(medium)
             expansions[ref.kind].append(expansion)
@@ -128,7 +129,9 @@ class Encoder:
         draft = self._text.draft(conversation, images, videos, supervise=self._options.supervise)
         return _Drafted(conversation.id, source, draft, tuple(media), raw)
 
-    def _image(self, ref: MediaRef, warnings: Counter[str]) -> tuple[Medium, Expansion]:
+    def _image(
+        self, ref: MediaRef, images: int, warnings: Counter[str]
+    ) -> tuple[Medium, Expansion]:
         size = image_size(locate(ref, self._root), self._options.images)
         if size.animated:
             warnings["animated_image_first_frame"] += 1
@@ -138,16 +141,17 @@ class Encoder:
                 _whole(ref, "min_pixels", limits.min_pixels),
                 _whole(ref, "max_pixels", limits.max_pixels),
             )
-        grid = self.family.image_grid(size.height, size.width, limits)
-        medium = Medium("image", _uri(ref), size.height, size.width, grid)
-        return medium, self.family.expand_image(grid)
+        plan = self.family.image_plan(size.height, size.width, limits, images=images)
+        medium = Medium("image", _uri(ref), size.height, size.width, plan.grid)
+        return medium, self.family.expand_image(plan)
 
     def _video(self, ref: MediaRef) -> tuple[Medium, Expansion]:
         options = replace(self._options.video, **_video_options(ref))
         metadata = self._frame_list(ref) if ref.frames else self._video_file(ref)
         plan = self.family.video_plan(metadata, options)
         medium = Medium(
-            "video",
+            # without a token of its own, a video is told by its slots: frames of an image grid
+            "image" if self.family.facts.video_token_id is None else "video",
             _uri(ref),
             metadata.height,
             metadata.width,
@@ -198,6 +202,7 @@ def _whole(ref: MediaRef, name: str, fallback: int | None) -> int | None:
 
 def _video_options(ref: MediaRef) -> dict[str, Any]:
     whole = ("num_frames", "min_frames", "max_frames", "min_pixels", "max_pixels")
+    whole = (*whole, "timestamp_decimals")
     options: dict[str, Any] = {n: int(ref.options[n]) for n in whole if n in ref.options}
     return options | ({"fps": float(ref.options["fps"])} if "fps" in ref.options else {})
 
@@ -219,6 +224,6 @@ def _rejected(
         "offset": raw.offset,
         "id": identity,
         "code": rejection.code,
-        "message": f"{name}:{raw.line}: {rejection.message}",
+        "message": " ".join(f"{name}:{raw.line}: {rejection.message}".split()),
         "sha256": sha256(raw.raw).hexdigest(),
     }

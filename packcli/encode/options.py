@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from packcli import __version__
 from packcli.contract.errors import InputError
@@ -126,14 +126,9 @@ def job_manifest(job: EncodeJob, family: Family, inputs: list[tuple[Path, str]])
         model=family.facts,
         versions={"packcli": __version__} | {lib: metadata.version(lib) for lib in _LIBRARIES},
         settings={"processor": dict(family.settings), "files": hashes},
-        options=_spelled(asdict(job.options)),
+        options=asdict(job.options),
         inputs=[
             {"name": name, "bytes": path.stat().st_size, "sha256": file_sha256(path)}
             for path, name in inputs
         ],
     )
-
-
-def _spelled(options: dict[str, Any]) -> dict[str, Any]:
-    options["images"].pop("decode")
-    return options

@@ -22,11 +22,13 @@ class Placeholders:
         image: the text that stands for one image, None where there are none.
         video: the text that stands for one video.
         pads: ids of the tokens that are repeated.
+        tail: text at the end of every conversation that the model's own trainer leaves out.
     """
 
     image: str | None = None
     video: str | None = None
     pads: frozenset[int] = frozenset()
+    tail: str = ""
     _either: re.Pattern[str] | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -40,7 +42,7 @@ class Placeholders:
         """Take them from a family."""
         ids = (family.facts.image_token_id, family.facts.video_token_id)
         pads = frozenset(i for i in ids if i is not None)
-        return cls(family.image_placeholder, family.video_placeholder, pads)
+        return cls(family.image_placeholder, family.video_placeholder, pads, family.dropped_tail)
 
     def expand(
         self, rendered: str, images: Sequence[Expansion], videos: Sequence[Expansion]
@@ -53,6 +55,7 @@ class Placeholders:
         Raises:
             Rejection: `template_error`, the template shows more or fewer media than there are.
         """
+        rendered = rendered.removesuffix(self.tail)
         pieces = self._either.split(rendered) if self._either else [rendered]
         found = pieces[1::2]
         for placeholder, media in ((self.image, images), (self.video, videos)):

@@ -187,9 +187,8 @@ class ChatTemplate:
                     break
                 blocks.append(block)
         except Exception as error:  # noqa: BLE001 - a template runs any expression on any data
-            raise Rejection(
-                "template_error", f"the chat template refuses: {_line(error)}"
-            ) from None
+            message = f"the chat template refuses: {_line(error)}; change the record"
+            raise Rejection("template_error", message) from None
         if left < 0:
             limit = f"the chat template wrote more than {OUTPUT_LIMIT} characters"
             raise Rejection("template_error", f"{limit}; drop the record or mend the template")

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 _CACHED_LENGTH = 48
 _CACHED_PIECES = 2**16
+_FLAGS = ("lstrip", "rstrip", "single_word", "normalized")
+_PLAIN_TOKEN = dict.fromkeys((*_FLAGS, "special"), False)
+"""What a config may leave out."""
+
 _PROBES = ("Hello world", " a b", "\n\nx", "你好", "x  ", "don't\r\n1234 é")
 
 
@@ -173,10 +177,9 @@ def _check_typed(vocabulary: Vocabulary, path: Path) -> None:
 
 def _cuts_safely(definition: dict[str, Any], entries: list[dict[str, Any]]) -> bool:
     """Whether pieces are independent of each other: byte-level, with plain added tokens."""
-    flags = ("lstrip", "rstrip", "single_word", "normalized")
     normalizer = (definition.get("normalizer") or {"type": "NFC"})["type"]
     byte_level = b"ByteLevel" in orjson.dumps(definition.get("pre_tokenizer"))
-    plain = not any(entry.get(flag) for entry in entries for flag in flags)
+    plain = not any(entry.get(flag) for entry in entries for flag in _FLAGS)
     return byte_level and plain and normalizer in {"NFC", "NFKC", "NFD", "NFKD"}
 
 
@@ -186,7 +189,8 @@ def _check_cuts(
     entries: list[dict[str, Any]],
     path: Path,
 ) -> None:
-    whole = Tokenizer.from_str(orjson.dumps(definition | {"added_tokens": entries}).decode())
+    complete = [_PLAIN_TOKEN | entry for entry in entries]
+    whole = Tokenizer.from_str(orjson.dumps(definition | {"added_tokens": complete}).decode())
     for token in [*vocabulary.ids][:64]:
         text = token.join(_PROBES)
         pieces = vocabulary.cut(text)

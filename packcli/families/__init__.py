@@ -7,6 +7,8 @@ from importlib import import_module, metadata
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Literal, cast
 
+from packcli.contract.model import VitWindows
+from packcli.families.family import Choices
 from packcli.families.processors.model_files import read_model_files
 
 if TYPE_CHECKING:
@@ -15,14 +17,14 @@ if TYPE_CHECKING:
 
     from packcli.families.family import Family, FamilyFile, VideoWrapper
 
-_SHARED = frozenset({"family", "frames", "model_files", "native", "processor_config", "resize"})
+_INTERFACE = "family"
 _FALLBACK = "text"
 _FIRST_KEEPING_MAJOR = 5
 
 
 def names() -> list[str]:
     """Return the families, from the folder's listing: none is imported."""
-    return sorted(m.name for m in iter_modules(__path__) if m.name not in _SHARED)
+    return sorted(m.name for m in iter_modules(__path__) if not m.ispkg and m.name != _INTERFACE)
 
 
 def load(name: str) -> ModuleType:
@@ -35,7 +37,10 @@ def load(name: str) -> ModuleType:
 
 
 def open_family(
-    directory: Path, *, video_wrapper: Literal["auto", "legacy", "hf5"] = "auto"
+    directory: Path,
+    *,
+    video_wrapper: Literal["auto", "legacy", "hf5"] = "auto",
+    vit_windows: VitWindows = VitWindows.FRAMES,
 ) -> Family:
     """Open a model directory.
 
@@ -43,13 +48,14 @@ def open_family(
         directory: holds config.json and the processors' JSON files.
         video_wrapper: how stamped videos stand in the text; `auto` follows the installed
             transformers.
+        vit_windows: how the windows of LLaVA-OneVision-2's vision tower are read.
 
     Raises:
         InputError: no family knows its `model_type`, or its files cannot be used.
     """
     files = read_model_files(directory)
     wrapper = installed_wrapper() if video_wrapper == "auto" else video_wrapper
-    return _family_file(files.model_type).open_model(files, wrapper)
+    return _family_file(files.model_type).open_model(files, Choices(wrapper, vit_windows))
 
 
 @cache

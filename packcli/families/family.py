@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from packcli.contract.model import Grid, ModelFacts
+    from packcli.contract.model import Grid, ModelFacts, VitWindows
     from packcli.families.processors.model_files import ModelFiles
 
 VideoWrapper = Literal["legacy", "hf5"]
@@ -19,6 +19,19 @@ VideoWrapper = Literal["legacy", "hf5"]
 (transformers 5)."""
 
 Setting = int | float | str | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What whoever opens a model directory decides.
+
+    Attributes:
+        video_wrapper: how stamped videos stand in the text.
+        vit_windows: how the windows of LLaVA-OneVision-2's vision tower are read.
+    """
+
+    video_wrapper: VideoWrapper
+    vit_windows: VitWindows
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +80,7 @@ class VideoOptions:
         min_pixels: pixels of a frame (Qwen2) or of the whole clip (Qwen3), at least.
         max_pixels: the same, at most.
         cap_pixels_per_frame: whether a frame's share of the clip's token budget bounds its size.
+        timestamp_decimals: decimals of the times in the text (LLaVA-OneVision-2).
     """
 
     fps: float | None = None
@@ -76,6 +90,21 @@ class VideoOptions:
     min_pixels: int | None = None
     max_pixels: int | None = None
     cap_pixels_per_frame: bool | None = None
+    timestamp_decimals: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ImagePlan:
+    """How an image is cut up.
+
+    Attributes:
+        grid: patches; the temporal side counts tiles, an overview of the whole image among them.
+            Slots that form no rectangle are one line, [1, 1, slots].
+        tiles: rows and columns of tiles, the overview left out.
+    """
+
+    grid: Grid
+    tiles: tuple[int, int] = (1, 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,12 +116,14 @@ class VideoPlan:
         frame_indices: (frames taken,) int32, frame numbers in the file, without the repeat.
         timestamps: (grid[0],) seconds, the middle of each temporal patch.
         second_per_grid: seconds per temporal patch, None where positions do not need it.
+        decimals: decimals of times in the text.
     """
 
     grid: Grid
     frame_indices: NDArray[np.int32]
     timestamps: tuple[float, ...]
-    second_per_grid: float | None
+    second_per_grid: float | None = None
+    decimals: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +151,11 @@ class Family(Protocol):
         facts: what the contract has to know.
         settings: every number that decides lengths, for the manifest's fingerprint.
         image_placeholder: the text in a rendered conversation that one image replaces.
-        video_placeholder: the same of a video; None where the family takes none.
+        video_placeholder: the same of a video; None where the family takes none. Without a
+            `video_token_id`, the frames of a video fill image slots: it is stored as one image
+            grid of as many frames.
+        dropped_tail: text at the end of a rendered conversation that the model's own trainer
+            leaves out; empty in most families.
     """
 
     @property
@@ -134,15 +169,23 @@ class Family(Protocol):
     @property
     def video_placeholder(self) -> str | None: ...  # noqa: D102 - as above
 
-    def image_grid(self, height: int, width: int, limits: PixelLimits = NO_LIMITS) -> Grid:
-        """Patches of an image of this size, pixels; Rejection `aspect_ratio` if too elongated."""
+    @property
+    def dropped_tail(self) -> str: ...  # noqa: D102 - as above
+
+    def image_plan(
+        self, height: int, width: int, limits: PixelLimits = NO_LIMITS, *, images: int = 1
+    ) -> ImagePlan:
+        """Patches of an image of this size, pixels; Rejection `aspect_ratio` if too elongated.
+
+        `images` is how many the record holds: some families cut up only a lone one.
+        """
         ...
 
     def video_plan(self, video: VideoMetadata, options: VideoOptions = NO_OPTIONS) -> VideoPlan:
         """Frames, times and patches; Rejection `video_too_short` or `aspect_ratio`."""
         ...
 
-    def expand_image(self, grid: Grid) -> Expansion:
+    def expand_image(self, plan: ImagePlan) -> Expansion:
         """Text that replaces `image_placeholder`."""
         ...
 
@@ -161,6 +204,6 @@ class FamilyFile(Protocol):
     MODEL_TYPES: tuple[str, ...]
 
     @staticmethod
-    def open_model(files: ModelFiles, video_wrapper: VideoWrapper) -> Family:
+    def open_model(files: ModelFiles, choices: Choices) -> Family:
         """Open one model directory; InputError when its files cannot be used."""
         ...

@@ -16,7 +16,7 @@ from packcli.families.processors.processor_config import (
 from packcli.families.processors.resize import fit_volume
 
 if TYPE_CHECKING:
-    from packcli.families.family import Family, VideoWrapper
+    from packcli.families.family import Choices, Family
     from packcli.families.processors.model_files import ModelFiles
 
 MODEL_TYPES = ("qwen3_vl", "qwen3_vl_moe")
@@ -42,10 +42,10 @@ _GENERATION = Generation(
 )
 
 
-def open_model(files: ModelFiles, video_wrapper: VideoWrapper) -> Family:
+def open_model(files: ModelFiles, choices: Choices) -> Family:
     """Open a Qwen3-VL directory.
 
     Raises:
         InputError: its files are missing, contradict each other or hold a wrong type.
     """
-    return open_native(files, _GENERATION, video_wrapper)
+    return open_native(files, _GENERATION, choices.video_wrapper)

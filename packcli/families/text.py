@@ -12,16 +12,16 @@ from packcli.families.family import NO_LIMITS, NO_OPTIONS
 from packcli.families.processors.model_files import linear_attention, section, whole
 
 if TYPE_CHECKING:
-    from packcli.contract.model import Grid
     from packcli.families.family import (
+        Choices,
         Expansion,
         Family,
+        ImagePlan,
         PixelLimits,
         Setting,
         VideoMetadata,
         VideoOptions,
         VideoPlan,
-        VideoWrapper,
     )
     from packcli.families.processors.model_files import ModelFiles
 
@@ -38,6 +38,7 @@ class TextOnly:
     facts: ModelFacts
     image_placeholder: None = None
     video_placeholder: None = None
+    dropped_tail: str = ""
 
     @property
     def name(self) -> str:
@@ -49,13 +50,15 @@ class TextOnly:
         """Empty: no number of the model decides lengths."""
         return {}
 
-    def image_grid(self, height: int, width: int, limits: PixelLimits = NO_LIMITS) -> Grid:
+    def image_plan(
+        self, height: int, width: int, limits: PixelLimits = NO_LIMITS, *, images: int = 1
+    ) -> ImagePlan:
         """Refuse.
 
         Raises:
             Rejection: `bad_record`, always.
         """
-        del height, width, limits
+        del height, width, limits, images
         _refuse()
 
     def video_plan(self, video: VideoMetadata, options: VideoOptions = NO_OPTIONS) -> VideoPlan:
@@ -67,13 +70,13 @@ class TextOnly:
         del video, options
         _refuse()
 
-    def expand_image(self, grid: Grid) -> Expansion:
+    def expand_image(self, plan: ImagePlan) -> Expansion:
         """Refuse.
 
         Raises:
             Rejection: `bad_record`, always.
         """
-        del grid
+        del plan
         _refuse()
 
     def expand_video(self, plan: VideoPlan) -> Expansion:
@@ -86,13 +89,13 @@ class TextOnly:
         _refuse()
 
 
-def open_model(files: ModelFiles, video_wrapper: VideoWrapper) -> Family:
+def open_model(files: ModelFiles, choices: Choices) -> Family:
     """Open a text model.
 
     Raises:
         InputError: config.json names a second tower, or no vocabulary size.
     """
-    del video_wrapper
+    del choices
     tower = _tower(files.config)
     if tower is not None:
         raise InputError(

@@ -54,8 +54,8 @@ def packed_card(manifest: Manifest) -> str:
         ),
         "",
         (
-            "One row is one pack. `position_ids` and `cu_seqlens` carry the boundaries; there is no "
-            "attention mask, and none must be added. Check with `packcli verify`."
+            "One row is one pack. `position_ids` and `cu_seqlens` carry the boundaries; there is "
+            "no attention mask, and none must be added. Check with `packcli verify`."
         ),
     ]
     return _card(manifest, lines)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from packcli.contract.errors import InputError
 from packcli.contract.model import ModelFacts
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 FORMAT = "packcli/1"
 NAME = "manifest.json"
+
+_INT32_MAX = 2**31 - 1
+_Kind = TypeVar("_Kind")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,18 +100,63 @@ class Manifest:
             raise InputError(f"manifest format {data.get('format')!r}, this packcli reads {FORMAT}")
         try:
             return cls(
-                kind=data["kind"],
-                model=ModelFacts.from_json(data["model"]),
-                versions=data["versions"],
-                settings=data["settings"],
-                options=data["options"],
-                inputs=data["inputs"],
-                counts=data["counts"],
-                digest=data["digest"],
-                shards=tuple(ShardEntry(**entry) for entry in data["shards"]),
+                kind=_typed(data, "kind", str),
+                model=_facts(_typed(data, "model", dict)),
+                versions=_typed(data, "versions", dict),
+                settings=_typed(data, "settings", dict),
+                options=_typed(data, "options", dict),
+                inputs=_objects(data, "inputs"),
+                counts=_typed(data, "counts", dict),
+                digest=_digest(data),
+                shards=tuple(_entry(shard) for shard in _objects(data, "shards")),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"manifest field cannot be read: {error}") from error
+
+
+def _typed(data: dict[str, Any], name: str, kind: type[_Kind]) -> _Kind:
+    value = data[name]
+    # JSON's true is an int to Python
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise TypeError(f"{name}: expected {kind.__name__}, found {value!r:.40}")
+    return value
+
+
+def _digest(data: dict[str, Any]) -> str:
+    digest = _typed(data, "digest", str)
+    int(digest or "0", 16)
+    return digest
+
+
+def _facts(model: dict[str, Any]) -> ModelFacts:
+    """Read the facts of the model, believing no number in them."""
+    facts = ModelFacts.from_json(model)
+    told = facts.to_json()
+    _typed(told, "family", str)
+    for name in ("vocab_size", "merge_size", "image_token_id", "video_token_id"):
+        if name in told and not 0 <= _typed(told, name, int) <= _INT32_MAX:
+            raise ValueError(f"{name}: {told[name]} is out of range")
+    if facts.merge_size < 1 or not isinstance(facts.linear_attention, bool):
+        raise ValueError("merge_size must be at least 1, linear_attention true or false")
+    if not 0 < float(facts.tokens_per_second) < _INT32_MAX:
+        raise ValueError(f"tokens_per_second: {facts.tokens_per_second} is out of range")
+    return facts
+
+
+def _objects(data: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    found = _typed(data, name, list)
+    if not all(isinstance(entry, dict) for entry in found):
+        raise TypeError(f"{name}: expected a list of objects")
+    return found
+
+
+def _entry(shard: dict[str, Any]) -> ShardEntry:
+    """Read a shard's entry; a name must not lead out of ``data/``."""
+    name = _typed(shard, "name", str)
+    if name in {"", ".", ".."} or set(name) & set("/\\\0"):
+        raise ValueError(f"shard name {name!r}: expected a file name")
+    counts = [_typed(shard, field.name, int) for field in fields(ShardEntry)[1:-1]]
+    return ShardEntry(name, *counts, sha256=_typed(shard, "sha256", str))
 
 
 def canonical(document: object) -> str:

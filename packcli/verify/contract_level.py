@@ -134,7 +134,7 @@ def _check_capacity(
     target: Target, at: tuple[str, int], packs: Packs, sound: np.ndarray, verdict: Verdict
 ) -> None:
     capacity = None if target.manifest is None else target.manifest.options.get("capacity")
-    if capacity is None:
+    if not isinstance(capacity, int):
         return
     for row in np.flatnonzero(packs.pack_tokens.lengths > capacity).tolist():
         message = f"{packs.pack_tokens.lengths[row]} tokens, capacity {capacity}"

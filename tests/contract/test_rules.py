@@ -147,6 +147,13 @@ def test_foreign_integers_may_be_wider():
     assert told(check(wide)) == []
 
 
+def test_samples_without_a_source_are_no_duplicates():
+    packs = make_packs(np.random.default_rng(3), MODELS["text"])
+    packs.columns["sample_sources"][:] = ""
+    names = ["input_ids", "seq_lengths", "sample_sources"]
+    assert told(check(subset(rows_of(packs), names))) == []
+
+
 def test_foreign_cu_seqlens_may_not_be_wider():
     packs = make_packs(np.random.default_rng(3), MODELS["text"])
     rows = subset(rows_of(packs), FOREIGN["kernels"])

@@ -48,8 +48,8 @@ def test_ids_of_images_equal_the_processors(name, family_of, processor_of):
     expected = processor(text=[text], images=images)["input_ids"][0]
     ours = text.replace("<|image_pad|>", "\0")
     for image in images:
-        grid = family.image_grid(*image.shape[1:])
-        ours = replaced(ours, "\0", family.expand_image(grid))
+        plan = family.image_plan(*image.shape[1:])
+        ours = replaced(ours, "\0", family.expand_image(plan))
     assert processor.tokenizer(ours)["input_ids"] == list(expected)
 
 

@@ -36,14 +36,15 @@ def test_every_size_gets_the_processors_grid(name, family_of, image_processor_of
             expected = upstream_grid(processor, height, width, limits)
         except ValueError:
             with pytest.raises(Rejection) as caught:
-                family.image_grid(height, width, limits)
+                family.image_plan(height, width, limits)
             assert caught.value.code == "aspect_ratio"
             return
-        assert family.image_grid(height, width, limits) == expected
+        grid = family.image_plan(height, width, limits).grid
+        assert grid == expected
         given_limits = {"min_pixels": low, "max_pixels": high}
         kwargs = {key: value for key, value in given_limits.items() if value is not None}
         patches = processor.get_number_of_image_patches(height, width, kwargs)
-        assert np.prod(family.image_grid(height, width, limits)) == patches
+        assert np.prod(grid) == patches
 
     check()
 
@@ -55,7 +56,7 @@ def test_every_size_gets_the_processors_grid(name, family_of, image_processor_of
 def test_whole_processor_agrees_on_extreme_images(name, size, family_of, image_processor_of):
     image = np.zeros((*size, 3), dtype=np.uint8)
     grid = image_processor_of(name)(image, input_data_format="channels_last")["image_grid_thw"][0]
-    assert family_of(name).image_grid(*size) == tuple(grid)
+    assert family_of(name).image_plan(*size).grid == tuple(grid)
 
 
 @pytest.mark.parametrize(
@@ -71,21 +72,21 @@ def test_whole_processor_agrees_on_extreme_images(name, size, family_of, image_p
     ],
 )
 def test_known_grids(name, size, limits, grid, family_of):
-    assert family_of(name).image_grid(*size, PixelLimits(**limits)) == grid
+    assert family_of(name).image_plan(*size, PixelLimits(**limits)).grid == grid
 
 
 def test_elongated_image_is_rejected_with_its_ratio(family_of):
     with pytest.raises(Rejection, match=r"4096x18 has aspect ratio 227\.56") as caught:
-        family_of("qwen3_vl").image_grid(18, 4096)
+        family_of("qwen3_vl").image_plan(18, 4096)
     assert caught.value.code == "aspect_ratio"
 
 
 def test_image_without_pixels_is_rejected(family_of):
     with pytest.raises(Rejection) as caught:
-        family_of("qwen3_vl").image_grid(0, 10)
+        family_of("qwen3_vl").image_plan(0, 10)
     assert caught.value.code == "media_empty"
 
 
 def test_limit_of_zero_is_rejected(family_of):
     with pytest.raises(Rejection, match="min_pixels must be at least 1, found 0"):
-        family_of("qwen2_vl").image_grid(10, 10, PixelLimits(min_pixels=0))
+        family_of("qwen2_vl").image_plan(10, 10, PixelLimits(min_pixels=0))

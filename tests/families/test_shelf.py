@@ -46,14 +46,33 @@ def test_listing_names_every_family_and_imports_none():
         "assert not {f'packcli.families.{x}' for x in n} & set(sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["qwen2_5_vl", "qwen2_vl", "qwen3_5", "qwen3_vl", "text"]
+    assert done.stdout.split() == [
+        "aya_vision",
+        "cohere2_vision",
+        "gemma3",
+        "glm4v",
+        "idefics3",
+        "internvl",
+        "kimi_k25",
+        "llava",
+        "llava_next",
+        "llava_onevision",
+        "llava_onevision2",
+        "ovis2",
+        "pixtral",
+        "qwen2_5_vl",
+        "qwen2_vl",
+        "qwen3_5",
+        "qwen3_vl",
+        "text",
+    ]
 
 
 def test_opening_imports_neither_torch_nor_transformers(tmp_path):
     model = write_model(tmp_path / "m", {"model_type": "qwen3_vl"}, preprocessor_config=PROCESSOR)
     code = (
         "import sys, pathlib; from packcli.families import open_family;"
-        "open_family(pathlib.Path(sys.argv[1])).image_grid(480, 640);"
+        "open_family(pathlib.Path(sys.argv[1])).image_plan(480, 640);"
         "assert not {'torch', 'transformers', 'PIL'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code, str(model)], check=True)
@@ -70,18 +89,19 @@ def test_family_file_keeps_the_interface(name, tmp_path):
         assert family.name == family.facts.family == name
         assert family.facts.vocab_size == VOCAB
         assert (family.image_placeholder is None) == (family.facts.image_token_id is None)
-        assert (family.video_placeholder is None) == (family.facts.video_token_id is None)
+        # frames may fill image slots, but a token of videos is of no use without a placeholder
+        assert family.facts.video_token_id is None or family.video_placeholder is not None
         json.dumps(dict(family.settings), allow_nan=False)
 
 
-@pytest.mark.parametrize("name", [name for name in names() if name != "text"])
+@pytest.mark.parametrize("name", ["qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5"])
 @pytest.mark.parametrize("size", [(1, 1), (480, 640), (2400, 400)])
 def test_expansion_holds_exactly_the_slots_of_its_grid(name, size, tmp_path):
     config = {"model_type": name}
     family = open_family(write_model(tmp_path / "m", config, preprocessor_config=PROCESSOR))
-    grid = family.image_grid(*size)
-    expansion = family.expand_image(grid)
-    assert expansion.slots == tuple(family.facts.slots([grid]).tolist())
+    plan = family.image_plan(*size)
+    expansion = family.expand_image(plan)
+    assert expansion.slots == tuple(family.facts.slots([plan.grid]).tolist())
     assert expansion.text.count("<|image_pad|>") == 1
     plan = family.video_plan(VideoMetadata(7, 2.0, *size))
     assert isinstance(plan, VideoPlan)
@@ -179,7 +199,7 @@ def test_text_model_of_any_type(model_type, tmp_path):
     family = open_family(write_model(tmp_path / "m", config))
     assert (family.name, family.facts.rope, family.facts.has_media) == ("text", Rope.TEXT, False)
     with pytest.raises(Rejection, match="reads text only"):
-        family.image_grid(10, 10)
+        family.image_plan(10, 10)
     with pytest.raises(Rejection, match="reads text only"):
         family.video_plan(VideoMetadata(10, 1.0, 10, 10))
 

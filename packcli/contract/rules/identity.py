@@ -39,13 +39,15 @@ def _medium_samples(packs: Packs, rows: Rows) -> Iterator[Hit]:
 
 def _duplicates(packs: Packs, rows: Rows) -> Iterator[Hit]:
     del rows
-    sources = packs.columns["sample_sources"]
-    seen: dict[str, int] = {}
-    for sample, source in enumerate(sources.tolist()):
-        if source and source in seen:
+    # files of one name in two folders have equal sources: the digest tells them apart
+    digests = [digest.tobytes() for digest in packs.columns["sample_digests"]]
+    seen: set[tuple[str, bytes]] = set()
+    for sample, source in enumerate(packs.columns["sample_sources"].tolist()):
+        identity = (source, digests[sample])
+        if source and identity in seen:
             row = int(np.searchsorted(packs.members.ends, sample, side="right"))
             yield Hit(row, f"{source} is here twice", sample - int(packs.members.values[row]))
-        seen[source] = sample
+        seen.add(identity)
 
 
 def _digest(packs: Packs, rows: Rows) -> Iterator[Hit]:

@@ -30,14 +30,23 @@ if TYPE_CHECKING:
 
 
 def _kinds(facts: ModelFacts) -> Iterator[tuple[str, str, int]]:
-    for kind, token in (("image", facts.image_token_id), ("video", facts.video_token_id)):
+    for kind, column, token in _all_kinds(facts):
         if token is not None:
-            yield kind, f"{kind}_grid_thw", token
+            yield kind, column, token
+
+
+def _all_kinds(facts: ModelFacts) -> Iterator[tuple[str, str, int | None]]:
+    yield "image", "image_grid_thw", facts.image_token_id
+    yield "video", "video_grid_thw", facts.video_token_id
 
 
 def _count(rows: Rows) -> Iterator[Hit]:
-    for kind, column, token in _kinds(rows.facts):
-        if column in rows.cells:
+    for kind, column, token in _all_kinds(rows.facts):
+        if token is None:
+            if column in rows.cells:
+                for row in np.flatnonzero(rows.cells[column].lengths).tolist():
+                    yield Hit(row, f"{column} holds grids, and the model has no {kind} slots")
+        elif column in rows.cells:
             yield from _count_kind(rows, kind, token)
         elif np.any(rows.cells["input_ids"].values == token):
             yield Hit(None, f"there are {kind} slots and no column {column}")

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 _TAIL = 1 << 16
 _BLOCK = 1 << 20
 _ISO_KINDS = frozenset({b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"moof", b"styp"})
+_MORE_BOXES = frozenset({b"meta", b"mfra", b"sidx", b"udta", b"uuid", b"emsg", b"prft"})
 _EBML, _SEGMENT = b"\x1aE\xdf\xa3", b"\x18S\x80g"
 
 
@@ -149,11 +150,10 @@ def _boxes(stream: BinaryIO, size: int) -> bool:
             length = int.from_bytes(head[8:16], "big")
         if length == 0:
             return False
-        if length < 8 or not kind.isalnum():  # noqa: PLR2004 - a box starts with length and kind
-            # not a box: junk behind a whole file does no harm
-            return not seen >= {b"moov", b"mdat"}
-        if position + length > size:
-            return True
+        if length < 8 or position + length > size:  # noqa: PLR2004 - a box starts with length and kind
+            known = length >= 8 and kind in _ISO_KINDS | _MORE_BOXES  # noqa: PLR2004 - as above
+            # what is no box is junk, and junk behind a whole file does no harm
+            return known or not (b"mdat" in seen and seen & {b"moov", b"meta"})
         seen.add(kind)
         position += length
     return False

@@ -25,7 +25,9 @@ MAX_PIXELS = 178_956_970
 
 _ORIENTATION = 0x0112
 _SIDEWAYS = (5, 6, 7, 8)
-_LATE_METADATA = re.compile(rb"eXIf|iTXtXML:com\.adobe\.xmp|[tz]TXtRaw profile type exif")
+_LATE_METADATA = re.compile(
+    rb"eXIf|(?:tEXt|zTXt|iTXt)(?:XML:com\.adobe\.xmp|Raw profile type exif)"
+)
 _STRIPS, _TILES = (273, 279), (324, 325)
 
 

@@ -110,7 +110,8 @@ def _data_uri(uri: str) -> bytes:
     try:
         return base64.b64decode(packed + "=" * (-len(packed) % 4), validate=True)
     except (binascii.Error, ValueError) as error:
-        raise Rejection("bad_data_uri", f"{uri[:_SHOWN]}: not base64: {error}") from error
+        message = f"{uri[:_SHOWN]}: not base64: {error}; encode it again"
+        raise Rejection("bad_data_uri", message) from error
 
 
 def _file(uri: str, root: MediaRoot) -> Source:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from packcli.families.family import VideoMetadata
+
 _LANES = 8
 _UNROLLED = 2 * _LANES
 
@@ -126,3 +128,42 @@ def _float_steps(total: int, count: int) -> NDArray[np.int32]:
     values[tail:] = (index[tail:] * step).astype(np.float32)
     frames = values.astype(np.int32)
     return frames[frames < total]
+
+
+def even_frames(video: VideoMetadata, count: int | None) -> NDArray[np.int32]:
+    """Take frames at equal distances from the first one on.
+
+    Matches transformers' `default_sample_indices_fn` (video_utils).
+
+    Args:
+        video: what is known of it.
+        count: frames to take, None for all.
+
+    Returns:
+        (frames taken,) int32, frame numbers.
+
+    Raises:
+        Rejection: `video_too_short` when there are none, or fewer than asked for.
+    """
+    taken = video.frames if count is None else count
+    if video.frames < max(taken, 1):
+        raise Rejection(
+            "video_too_short",
+            f"{video.frames} frames, {taken} asked for; lower num_frames or drop it",
+        )
+    return (np.arange(taken) * video.frames // taken).astype(np.int32)
+
+
+def frame_times(video: VideoMetadata, frames: NDArray[np.int32]) -> tuple[float, ...]:
+    """Return when frames are shown: true times where they are known, else frame / fps.
+
+    Args:
+        video: what is known of it.
+        frames: (n,) int32, frame numbers.
+
+    Returns:
+        (n,) seconds.
+    """
+    if video.times is not None:
+        return tuple(video.times[index] for index in frames.tolist())
+    return tuple(index / video.fps for index in frames.tolist())

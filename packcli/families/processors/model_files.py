@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from packcli.contract.errors import InputError
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from packcli.contract.model import ModelFacts
 
 Values = Mapping[str, Any]
 
@@ -26,12 +28,16 @@ class ModelFiles:
         config: config.json.
         image: the image processor's values.
         video: the video processor's values; the image processor's where it has no file of its own.
+        processor: processor_config.json, what belongs to neither of the two.
+        tokenizer: tokenizer_config.json, for the names of tokens.
     """
 
     directory: Path
     config: Values
     image: Values
     video: Values
+    processor: Values = field(default_factory=dict[str, Any])
+    tokenizer: Values = field(default_factory=dict[str, Any])
 
     @property
     def model_type(self) -> str:
@@ -62,7 +68,8 @@ def read_model_files(directory: Path) -> ModelFiles:
         _read(directory / "video_preprocessor_config.json"),
         _read(directory / "preprocessor_config.json"),
     )
-    return ModelFiles(directory=directory, config=config, image=image, video=video)
+    tokenizer = _read(directory / "tokenizer_config.json") or _NO_VALUES
+    return ModelFiles(directory, config, image, video, nested, tokenizer)
 
 
 def section(values: Values, key: str) -> Values:
@@ -97,6 +104,117 @@ def whole(values: Values, key: str, default: int) -> int:
             f"model directory: {key} must be a whole number above 0, found {found}; correct it"
         )
     return int(found)
+
+
+def sides(values: Values, key: str, default: tuple[int, int] | None = None) -> tuple[int, int]:
+    """Return a height and a width, however they are written: a number, a pair or an object.
+
+    Args:
+        values: of one file.
+        key: their name, e.g. `size` or `patch_size`.
+        default: what absent and null mean; None for an error.
+
+    Raises:
+        InputError: they are none of these.
+    """
+    found = values.get(key)
+    if found is None and default is not None:
+        return default
+    if isinstance(found, int) and not isinstance(found, bool) and found > 0:
+        return found, found
+    if isinstance(found, list) and len(cast("list[Any]", found)) == len(("height", "width")):
+        height, width = cast("list[Any]", found)
+        named: Values = {"height": height, "width": width}
+        return whole(named, "height", 0), whole(named, "width", 0)
+    if isinstance(found, Mapping):
+        named = cast("Values", found)
+        if named.get("height") is not None and named.get("width") is not None:
+            return whole(named, "height", 0), whole(named, "width", 0)
+    raise InputError(f"model directory: {key} needs height and width, found {found!r}; correct it")
+
+
+def edge(values: Values, key: str, name: str, default: int | None = None) -> int:
+    """Return one edge of a size, e.g. `longest_edge` of `size`.
+
+    Args:
+        values: of one file.
+        key: the size.
+        name: the edge.
+        default: what an absent size means; None for an error.
+
+    Raises:
+        InputError: the size is there, and its edge is not.
+    """
+    size = section(values, key)
+    if not size and default is not None:
+        return default
+    if size.get(name) is None:
+        raise InputError(f"model directory: {key} lacks {name}, found {sorted(size)}; add it")
+    return whole(size, name, 0)
+
+
+def text(values: Values, key: str, default: str) -> str:
+    """Return the text under `key`; absent and null mean `default`.
+
+    Raises:
+        InputError: something else than text.
+    """
+    found = values.get(key)
+    if found is None:
+        return default
+    if not isinstance(found, str):
+        raise InputError(f"model directory: {key} must be text, found {found!r}; correct it")
+    return found
+
+
+def token_text(files: ModelFiles, name: str, default: str) -> str:
+    """Return the string of a token that the tokenizer's file may name, e.g. `image_token`.
+
+    Matches the attributes that transformers' tokenizers take from extra special tokens
+    (tokenization_utils_base).
+    """
+    named = files.tokenizer
+    for values in (
+        section(named, "model_specific_special_tokens"),
+        section(named, "extra_special_tokens"),
+        named,
+    ):
+        found = values.get(name)
+        if isinstance(found, Mapping):
+            found = cast("Values", found).get("content")
+        if isinstance(found, str):
+            return found
+    return default
+
+
+def media_facts(files: ModelFiles, defaults: ModelFacts, *, merge_size: int = 1) -> ModelFacts:
+    """Return the facts of a vision model, with config.json's numbers where it has them.
+
+    Args:
+        files: the model directory.
+        defaults: what the family's configuration class says.
+        merge_size: patches per side of a slot.
+
+    Raises:
+        InputError: a number has the wrong type.
+    """
+    config = files.config
+    vocab = whole(config, "vocab_size", defaults.vocab_size)
+    return replace(
+        defaults,
+        vocab_size=whole(section(config, "text_config"), "vocab_size", vocab),
+        image_token_id=_token_id(config, "image_token", defaults.image_token_id),
+        video_token_id=_token_id(config, "video_token", defaults.video_token_id),
+        merge_size=merge_size,
+        linear_attention=linear_attention(config),
+    )
+
+
+def _token_id(config: Values, name: str, default: int | None) -> int | None:
+    if default is None:
+        return None
+    # both spellings are in use; a configuration class takes one of them and aliases the other
+    return whole(config, f"{name}_id", whole(config, f"{name}_index", default))
 
 
 def flag(values: Values, key: str, *, default: bool) -> bool:

@@ -12,6 +12,7 @@ from packcli.families.family import (
     NO_LIMITS,
     NO_OPTIONS,
     Expansion,
+    ImagePlan,
     PixelLimits,
     Setting,
     VideoMetadata,
@@ -19,7 +20,7 @@ from packcli.families.family import (
     VideoPlan,
     VideoWrapper,
 )
-from packcli.families.processors.frames import Sampling, patch_times
+from packcli.families.processors.frames import Sampling, frame_times, patch_times
 from packcli.families.processors.resize import Clip, ClipBudget, fit_image
 
 if TYPE_CHECKING:
@@ -111,6 +112,7 @@ class NativeResolution:
     videos: VideoLimits
     rule: VideoRule
     video_wrapper: VideoWrapper
+    dropped_tail: str = ""
 
     @property
     def name(self) -> str:
@@ -138,24 +140,28 @@ class NativeResolution:
         replaced = self.rule.stamped and self.video_wrapper == "legacy"
         return _WRAPPED_VIDEO if replaced else _VIDEO_PAD
 
-    def image_grid(self, height: int, width: int, limits: PixelLimits = NO_LIMITS) -> Grid:
+    def image_plan(
+        self, height: int, width: int, limits: PixelLimits = NO_LIMITS, *, images: int = 1
+    ) -> ImagePlan:
         """Patches of an image.
 
         Args:
             height: pixels, after EXIF orientation.
             width: pixels, after EXIF orientation.
             limits: set by this call or record.
+            images: of no account here.
 
         Raises:
             Rejection: `aspect_ratio`, `media_empty`, or `bad_record` for a limit below 1.
         """
+        del images
         patch = self.patches.patch_size
         low, high = self.images.min_pixels, self.images.max_pixels
         if limits is not NO_LIMITS:
             low = _override("min_pixels", limits.min_pixels, low)
             high = _override("max_pixels", limits.max_pixels, high)
         rows, columns = fit_image(height, width, patch * self.patches.merge_size, low, high)
-        return 1, rows // patch, columns // patch
+        return ImagePlan((1, rows // patch, columns // patch))
 
     def video_plan(self, video: VideoMetadata, options: VideoOptions = NO_OPTIONS) -> VideoPlan:
         """Frames, times and patches of a video.
@@ -179,13 +185,13 @@ class NativeResolution:
         return VideoPlan(
             grid=(pairs, height // patch, width // patch),
             frame_indices=frames,
-            timestamps=patch_times(_times(video, frames), temporal),
+            timestamps=patch_times(frame_times(video, frames), temporal),
             second_per_grid=temporal / sampled_fps if self.rule.timed else None,
         )
 
-    def expand_image(self, grid: Grid) -> Expansion:
+    def expand_image(self, plan: ImagePlan) -> Expansion:
         """Return the text that replaces `image_placeholder`."""
-        return Expansion(_IMAGE_PAD, (self._slots(grid),))
+        return Expansion(_IMAGE_PAD, (self._slots(plan.grid),))
 
     def expand_video(self, plan: VideoPlan) -> Expansion:
         """Return the text that replaces `video_placeholder`.
@@ -255,9 +261,3 @@ def _override(name: str, value: int | None, own: int) -> int:
     if value < 1:
         raise Rejection("bad_record", f"{name} must be at least 1, found {value}; correct it")
     return value
-
-
-def _times(video: VideoMetadata, frames: NDArray[np.int32]) -> list[float]:
-    if video.times is not None:
-        return [video.times[index] for index in frames.tolist()]
-    return [index / video.fps for index in frames.tolist()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from packcli.contract.offsets import Offsets
 from tests.contract.mutations.bench import Place, UnfitError, mutation
 
 
@@ -19,6 +20,13 @@ def with_prompt(bench, most=1):
 def first_token_supervised(bench):
     row, sample, span = bench.sample()
     bench["labels"][row][span.start] = bench["input_ids"][row][span.start]
+    return Place(row, sample)
+
+
+@mutation("label.first")
+def first_token_supervised_by_another(bench):
+    row, sample, span = bench.sample()
+    bench["labels"][row][span.start] = bench["input_ids"][row][span.start] + 1
     return Place(row, sample)
 
 
@@ -201,11 +209,12 @@ def digests_in_another_order(bench):
 
 @mutation("sample.duplicate")
 def record_twice(bench):
-    places = bench.samples()
-    first, second = sorted(bench.rng.choice(len(places), 2, replace=False).tolist())
-    (row, sample, _), (to_row, to_sample, _) = places[first], places[second]
-    bench["sample_sources"][to_row][to_sample] = bench["sample_sources"][row][sample]
-    return Place(to_row, to_sample)
+    packs = bench.packs
+    order = np.append(np.arange(packs.members.total), bench.rng.integers(packs.members.total))
+    lengths = packs.members.lengths
+    lengths[-1] += 1
+    bench.__init__(packs.take(order).grouped(Offsets.from_lengths(lengths)), bench.rng)
+    return Place(bench.count - 1, int(lengths[-1]) - 1)
 
 
 def off_by_one(name):

@@ -1,0 +1,10 @@
+"""Batch: from columns of packs to the keyword arguments of a model, in one place.
+
+`verify` proves these arguments on real models and `train` passes them on; NumPy only, so that
+each converts to tensors at its own edge.
+"""
+
+from packcli.batch.boundaries import compile_boundaries, cross_problems
+from packcli.batch.inputs import PackLike, model_inputs
+
+__all__ = ["PackLike", "compile_boundaries", "cross_problems", "model_inputs"]

@@ -1,0 +1,148 @@
+"""LLaVA-OneVision-2: Qwen2-VL's images, frames behind their times, windows in the vision tower."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from packcli.contract.errors import InputError, Rejection
+from packcli.contract.model import ModelFacts, Runs
+from packcli.families.family import Expansion, ImagePlan, VideoMetadata, VideoOptions, VideoPlan
+from packcli.families.processors.frames import even_frames, frame_times
+from packcli.families.processors.model_files import media_facts, section, whole
+from packcli.families.processors.processor_config import read_image_limits
+from packcli.families.processors.resize import fit_image
+from packcli.families.processors.sized import ClipRule, ImageRule, Sized, one_run
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from packcli.families.family import Choices, Family
+    from packcli.families.processors.model_files import ModelFiles
+    from packcli.families.processors.native import ImageLimits
+
+MODEL_TYPES = ("llava_onevision2",)
+
+_FACTS = ModelFacts("llava_onevision2", 151936, image_token_id=151655, runs=Runs.TILE)
+_PATCH, _MERGE = 14, 2
+_SMALLEST_SIDE = 28
+_PAD = "<|image_pad|>"
+_IMAGE = f"<|vision_start|>{_PAD}<|vision_end|>"
+_VIDEO = "<|vision_start|><|video_pad|><|vision_end|>"
+
+
+def open_model(files: ModelFiles, choices: Choices) -> Family:
+    """Open a LLaVA-OneVision-2 directory.
+
+    Lengths equal those of its training encoder (`process_sft_qa` of qwen2vl_task_encoder), whose
+    template leaves out the newline behind the last turn. Positions are one plane.
+
+    Raises:
+        InputError: its files hold a wrong type or contradict each other.
+    """
+    patch = whole(files.image, "patch_size", _PATCH)
+    merge = whole(files.image, "merge_size", _MERGE)
+    told = whole(section(files.config, "vision_config"), "spatial_merge_size", merge)
+    temporal = whole(files.image, "temporal_patch_size", 1)
+    if told != merge or temporal != 1:
+        raise InputError(
+            f"{files.directory}: merge_size must be spatial_merge_size and temporal_patch_size 1, "
+            f"found {merge}, {told} and {temporal}; correct the files"
+        )
+    limits = read_image_limits(files)
+    facts = media_facts(files, _FACTS, merge_size=merge)
+    facts = replace(facts, vit_windows=choices.vit_windows)
+
+    def grid(height: int, width: int, frames: int = 1) -> tuple[int, int, int]:
+        rows, columns = fitted(height, width, patch * merge, limits)
+        return frames, rows // patch, columns // patch
+
+    def clip(video: VideoMetadata, options: VideoOptions) -> VideoPlan:
+        frames = even_frames(video, _asked(video, options))
+        decimals = 1 if options.timestamp_decimals is None else options.timestamp_decimals
+        return VideoPlan(
+            grid(video.height, video.width, frames.size),
+            frames,
+            frame_times(video, frames),
+            decimals=decimals,
+        )
+
+    def written(plan: ImagePlan) -> Expansion:
+        return one_run(_PAD, int(facts.slots([plan.grid])[0]))
+
+    def stamped(plan: VideoPlan) -> Expansion:
+        slots = int(facts.slots([plan.grid])[0]) // plan.grid[0]
+        return behind_times(plan.timestamps, (slots,) * plan.grid[0], plan.decimals)
+
+    return Sized(
+        facts=facts,
+        settings={
+            "patch_size": patch,
+            "merge_size": merge,
+            "min_pixels": limits.min_pixels,
+            "max_pixels": limits.max_pixels,
+        },
+        images=ImageRule(_PAD, lambda height, width: ImagePlan(grid(height, width)), written),
+        videos=ClipRule(_VIDEO, clip, stamped),
+        dropped_tail="\n",
+    )
+
+
+def fitted(height: int, width: int, factor: int, limits: ImageLimits) -> tuple[int, int]:
+    """Return the height and width, pixels, that the vision tower sees.
+
+    The training encoder first brings a short side to 28 pixels and leaves the other one, and
+    squeezes an image of aspect ratio above 200, which is refused here.
+
+    Raises:
+        Rejection: `aspect_ratio`.
+    """
+    height, width = max(height, _SMALLEST_SIDE), max(width, _SMALLEST_SIDE)
+    return fit_image(height, width, factor, limits.min_pixels, limits.max_pixels)
+
+
+def behind_times(times: Sequence[float], slots: Sequence[int], decimals: int = 1) -> Expansion:
+    """Write one block a frame: its time, then its slots.
+
+    Args:
+        times: (n,) seconds.
+        slots: (n,) token slots of each frame.
+        decimals: of the times.
+    """
+    text = "".join(f"<{time:.{decimals}f} seconds>{_IMAGE}\n" for time in times)
+    return Expansion(text, tuple(slots))
+
+
+def canvas_frames(
+    positions: NDArray[np.integer], merge_size: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Tell which frames a run of canvases shows, where a canvas may hold patches of several.
+
+    Args:
+        positions: (N, 3) patch positions in block order; the first column is the frame.
+        merge_size: patches per side of a slot.
+
+    Returns:
+        (n,) int64 frames as they follow each other, and (n,) int64 slots of each.
+    """
+    frames = np.asarray(positions, dtype=np.int64)[:: merge_size**2, 0]
+    starts = np.flatnonzero(np.diff(frames, prepend=frames[:1] - 1))
+    return frames[starts], np.diff(np.append(starts, frames.size))
+
+
+def _asked(video: VideoMetadata, options: VideoOptions) -> int | None:
+    """Tell how many frames to take, None for all."""
+    if options.fps is not None and options.num_frames is not None:
+        raise Rejection("bad_record", "fps and num_frames exclude each other; give one")
+    for name in ("min_frames", "max_frames", "min_pixels", "max_pixels"):
+        if getattr(options, name) is not None:
+            raise Rejection("bad_record", f"llava_onevision2 knows no {name}; leave it out")
+    if video.listed or (options.fps is None and options.num_frames is None):
+        return None
+    if options.fps is None:
+        return options.num_frames
+    return min(max(1, int(video.frames / video.fps * options.fps)), video.frames)

@@ -1,0 +1,154 @@
+"""Packs to the keyword arguments of a model's `forward`: one flat row, boundaries beside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from packcli.contract.errors import InputError
+from packcli.contract.offsets import Offsets
+from packcli.train.row import Pack
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from packcli.contract.model import ModelFacts
+    from packcli.train.media import MediaLoader
+
+_PIXELS = {"image": "pixel_values", "video": "pixel_values_videos"}
+
+
+def collate(
+    rows: Sequence[Pack | Mapping[str, Any]],
+    facts: ModelFacts | None = None,
+    media: MediaLoader | None = None,
+) -> dict[str, Any]:
+    """Merge packs, or encoded samples, into one flat row.
+
+    There is no ``attention_mask`` (with one, sdpa ignores the restarts and FlashAttention the
+    boundaries), and no ``cu_seqlens`` (Qwen's vision tower would take it for its own). Call the
+    model with ``use_cache=False``; the HF Trainer does.
+
+    Args:
+        rows: packs, or rows as `datasets` gives them.
+        facts: the model; with it, media slots are counted.
+        media: opens images and videos; not needed where no row has any.
+
+    Returns:
+        ``input_ids`` and ``labels`` (1, T) int64; ``position_ids`` (1, T) int64, with mRoPE
+        (4, 1, T), text plane first; ``cu_seq_lens_q`` and ``cu_seq_lens_k`` (B + 1,) int32;
+        ``max_length_q`` and ``max_length_k`` int; ``seq_idx`` (1, T) int32, the sample of each
+        token; with media ``pixel_values``, ``image_grid_thw`` (n, 3) int64,
+        ``pixel_values_videos``, ``video_grid_thw`` and, for Qwen2.5-VL, ``second_per_grid_ts``.
+
+    Raises:
+        InputError: a row is no pack, or media do not fill their slots, naming the sample.
+    """
+    packs = [_pack(row) for row in rows]
+    if not packs:
+        raise InputError("no rows to collate")
+    samples = Offsets.from_lengths(np.concatenate([pack.samples.lengths for pack in packs]))
+    bounds = torch.from_numpy(samples.values)
+    longest = int(samples.lengths.max())
+    batch: dict[str, Any] = {
+        "input_ids": _flat([pack.input_ids for pack in packs]),
+        "labels": _flat([pack.labels for pack in packs]),
+        "position_ids": _positions(packs, samples),
+        "cu_seq_lens_q": bounds,
+        "cu_seq_lens_k": bounds.clone(),
+        "max_length_q": longest,
+        "max_length_k": longest,
+        "seq_idx": torch.from_numpy(samples.segment_ids())[None],
+    }
+    if facts is not None:
+        for pack in packs:
+            _count_slots(pack, facts)
+    return batch | _media(packs, media)
+
+
+@dataclass(frozen=True, slots=True)
+class PackCollator:
+    """`collate` for a dataset; picklable, so DataLoader workers can carry it.
+
+    Attributes:
+        facts: the model, ``dataset.facts``.
+        media: opens images and videos.
+    """
+
+    facts: ModelFacts | None = None
+    media: MediaLoader | None = None
+
+    def __call__(self, rows: Sequence[Pack | Mapping[str, Any]]) -> dict[str, Any]:
+        """Merge rows into one; see `collate`."""
+        return collate(rows, self.facts, self.media)
+
+
+def _pack(row: Pack | Mapping[str, Any]) -> Pack:
+    if isinstance(row, Pack):
+        return row
+    if not hasattr(row, "keys"):
+        raise InputError(
+            f"{type(row).__name__} is no row; PackStream makes its own batches: give the "
+            "DataLoader batch_size=None, and the HF Trainer a PackDataset"
+        )
+    return Pack.from_row(row)
+
+
+def _flat(arrays: list[NDArray[np.int32]]) -> torch.Tensor:
+    return torch.from_numpy(np.concatenate(arrays).astype(np.int64))[None]
+
+
+def _positions(packs: list[Pack], samples: Offsets) -> torch.Tensor:
+    text = samples.restarting()
+    planes = [pack.mrope_position_ids for pack in packs if pack.mrope_position_ids is not None]
+    if not planes:
+        return torch.from_numpy(text.astype(np.int64))[None]
+    if len(planes) < len(packs):
+        raise InputError("some rows have mrope_position_ids and some none; use one dataset")
+    every = np.concatenate([text[None], np.concatenate(planes, axis=1)]).astype(np.int64)
+    return torch.from_numpy(every)[:, None]
+
+
+def _count_slots(pack: Pack, facts: ModelFacts) -> None:
+    """Compare each sample's pad tokens with the slots of its grids."""
+    owner = pack.samples.segment_ids()
+    tokens = {"image": facts.image_token_id, "video": facts.video_token_id}
+    left: dict[str, NDArray[np.int64]] = {}
+    for kind, token in tokens.items():
+        places = owner[:0] if token is None else owner[pack.input_ids == token]
+        left[kind] = np.bincount(places, minlength=len(pack.samples)).astype(np.int64)
+    for medium in pack.media:
+        left[medium.kind][medium.place] -= int(facts.slots(np.array([medium.grid]))[0])
+    for kind, over in left.items():
+        for place in np.flatnonzero(over)[:1].tolist():
+            name = pack.sample_ids[place] if pack.sample_ids else f"number {place}"
+            source = pack.sample_sources[place] if pack.sample_sources else "unknown source"
+            raise InputError(
+                f"sample {name!r} ({source}): {int(over[place]):+d} {kind} slots over what its "
+                "grids fill; run `packcli verify` on the dataset"
+            )
+
+
+def _media(packs: list[Pack], loader: MediaLoader | None) -> dict[str, Any]:
+    media = [medium for pack in packs for medium in pack.media]
+    if not media:
+        return {}
+    if loader is None:
+        raise InputError(
+            f"sample {media[0].sample!r} has an {media[0].kind}; give the collator a MediaLoader"
+        )
+    batch: dict[str, Any] = {}
+    for kind, name in _PIXELS.items():
+        own = [medium for medium in media if medium.kind == kind]
+        if own:
+            batch[name] = torch.cat([loader.load(medium) for medium in own])
+            batch[f"{kind}_grid_thw"] = torch.tensor([medium.grid for medium in own])
+    seconds = [p.second_per_grid_ts for p in packs if p.second_per_grid_ts is not None]
+    if "video_grid_thw" in batch and seconds:
+        batch["second_per_grid_ts"] = torch.from_numpy(np.concatenate(seconds))
+    return batch

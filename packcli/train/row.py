@@ -1,0 +1,228 @@
+"""One pack in memory, read from a row of a shard or from what another reader made of a row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from packcli.contract.errors import InputError
+from packcli.contract.offsets import Offsets
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from packcli.contract.model import Grid
+
+NEEDED = ("input_ids", "labels")
+"""Columns without which a row is no pack; the boundaries may come from one of two more."""
+
+READ = (
+    *NEEDED,
+    "mrope_position_ids",
+    "cu_seqlens",
+    "image_grid_thw",
+    "video_grid_thw",
+    "second_per_grid_ts",
+    "media",
+    "sample_ids",
+    "sample_sources",
+)
+"""Columns that `Pack` is made of; the others repeat them and are not read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Medium:
+    """One image or video whose slots stand in a pack.
+
+    Attributes:
+        kind: ``image`` or ``video``.
+        uri: as in the record; a JSON array of paths for a video of frame images.
+        grid: patches: t, h, w.
+        slots: tokens that stand for it.
+        height: pixels, as encode read them.
+        width: pixels, as encode read them.
+        frames: frames of a video that the model sees, numbers in the file.
+        place: the sample's number in the pack.
+        sample: id of the sample, for messages.
+        source: file:line of the record.
+    """
+
+    kind: str
+    uri: str
+    grid: Grid
+    slots: int
+    height: int
+    width: int
+    frames: tuple[int, ...]
+    place: int
+    sample: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pack:
+    """One row: what a collator needs of it.
+
+    A dataclass and no dict: the HF Trainer drops from dicts whatever `forward` does not name.
+
+    Attributes:
+        input_ids: (T,) int32, token ids.
+        labels: (T,) int32, -100 or the token id at its own place.
+        samples: B segments over T tokens, strictly increasing.
+        mrope_position_ids: (3, T) int32; None in families without mRoPE.
+        image_grid_thw: (n, 3) int32, patches.
+        video_grid_thw: (m, 3) int32, patches.
+        second_per_grid_ts: (m,) float32, seconds; None where positions do not need it.
+        media: in the order of their slots.
+        sample_ids: (B,) names, empty where the row has none.
+        sample_sources: (B,) file:line, empty where the row has none.
+    """
+
+    input_ids: NDArray[np.int32]
+    labels: NDArray[np.int32]
+    samples: Offsets
+    mrope_position_ids: NDArray[np.int32] | None
+    image_grid_thw: NDArray[np.int32]
+    video_grid_thw: NDArray[np.int32]
+    second_per_grid_ts: NDArray[np.float32] | None
+    media: tuple[Medium, ...]
+    sample_ids: tuple[str, ...]
+    sample_sources: tuple[str, ...]
+
+    def __len__(self) -> int:
+        """Return T, tokens."""
+        return self.input_ids.size
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> Pack:
+        """Read a row as `datasets`, pyarrow, polars or duckdb give it: lists or arrays.
+
+        Raises:
+            InputError: it is no pack, naming the column.
+        """
+        for name in NEEDED:
+            if name not in row:
+                raise InputError(f"row without {name!r}; it has {', '.join(row)}")
+        ids = np.asarray(row["input_ids"], dtype=np.int32)
+        mrope = row.get("mrope_position_ids")
+        seconds = row.get("second_per_grid_ts")
+        images, videos = _grids(row.get("image_grid_thw")), _grids(row.get("video_grid_thw"))
+        names = tuple(_listed(row.get("sample_ids")))
+        sources = tuple(_listed(row.get("sample_sources")))
+        return cls(
+            input_ids=ids,
+            labels=np.asarray(row["labels"], dtype=np.int32),
+            samples=_boundaries(row, ids.size),
+            mrope_position_ids=None if mrope is None else _planes(mrope, ids.size),
+            image_grid_thw=images,
+            video_grid_thw=videos,
+            second_per_grid_ts=None if seconds is None else np.asarray(seconds, dtype=np.float32),
+            media=_media(
+                _listed(row.get("media")), {"image": images, "video": videos}, names, sources
+            ),
+            sample_ids=names,
+            sample_sources=sources,
+        )
+
+    @classmethod
+    def from_columns(cls, columns: Mapping[str, pa.Array], place: int) -> Pack:
+        """Read a row of a row group; numbers are views of its memory."""
+        row: dict[str, Any] = {}
+        for name, column in columns.items():
+            cell = column[place]
+            row[name] = cell.as_py() if name in _OBJECTS else _numbers(cell)
+        return cls.from_row(row)
+
+
+_OBJECTS = frozenset({"media", "sample_ids", "sample_sources"})
+
+
+def _numbers(cell: Any) -> NDArray[Any]:  # noqa: ANN401 - a pyarrow list scalar
+    values = cell.values
+    while hasattr(values, "flatten") and hasattr(values, "offsets"):
+        values = values.flatten()
+    return values.to_numpy(zero_copy_only=False)
+
+
+def _boundaries(row: Mapping[str, Any], tokens: int) -> Offsets:
+    if row.get("cu_seqlens") is not None:
+        samples = Offsets.from_values(row["cu_seqlens"])
+    elif row.get("seq_lengths") is not None:
+        samples = Offsets.from_lengths(row["seq_lengths"])
+    else:
+        raise InputError("row without boundaries; keep cu_seqlens or seq_lengths when selecting")
+    if samples.total != tokens or not samples.strict:
+        raise InputError(
+            f"boundaries {samples.values.tolist()[:8]} do not cut {tokens} tokens into samples; "
+            "run `packcli verify` on the dataset"
+        )
+    return samples
+
+
+def _planes(values: Any, tokens: int) -> NDArray[np.int32]:  # noqa: ANN401 - lists or an array
+    planes = np.asarray(values, dtype=np.int32)
+    if planes.size != 3 * tokens:
+        raise InputError(
+            f"mrope_position_ids: {planes.size} numbers for {tokens} tokens; need 3 planes; "
+            "run `packcli verify` on the dataset"
+        )
+    return planes.reshape(3, tokens)
+
+
+def _grids(values: Any) -> NDArray[np.int32]:  # noqa: ANN401 - lists, an array or None
+    if values is None:
+        return np.zeros((0, 3), dtype=np.int32)
+    rows = [np.asarray(row, dtype=np.int32) for row in values]
+    return np.concatenate([np.zeros(0, np.int32), *map(np.atleast_1d, rows)]).reshape(-1, 3)
+
+
+def _listed(values: Any) -> list[Any]:  # noqa: ANN401 - a list, an array, or the dict of lists that datasets < 4 makes
+    if values is None:
+        return []
+    if isinstance(values, dict):
+        fields = cast("dict[str, list[Any]]", values)
+        return [dict(zip(fields, one, strict=True)) for one in zip(*fields.values(), strict=True)]
+    return list(values)
+
+
+def _media(
+    entries: list[Any],
+    grids: Mapping[str, NDArray[np.int32]],
+    names: tuple[str, ...],
+    sources: tuple[str, ...],
+) -> tuple[Medium, ...]:
+    waiting = {kind: iter(array.tolist()) for kind, array in grids.items()}
+    media: list[Medium] = []
+    for entry in entries:
+        sample = int(entry["sample_index"])
+        grid = next(waiting[entry["kind"]], None)
+        if grid is None:
+            raise InputError(
+                f"sample {_at(names, sample)!r}: more media than grids; run `packcli verify`"
+            )
+        media.append(
+            Medium(
+                kind=entry["kind"],
+                uri=entry["uri"],
+                grid=(grid[0], grid[1], grid[2]),
+                slots=int(entry["token_count"]),
+                height=int(entry["height"]),
+                width=int(entry["width"]),
+                frames=tuple(int(frame) for frame in entry["frame_indices"]),
+                place=sample,
+                sample=_at(names, sample),
+                source=_at(sources, sample),
+            )
+        )
+    if any(next(rest, None) is not None for rest in waiting.values()):
+        raise InputError("more grids than media in a row; keep the column media when selecting")
+    return tuple(media)
+
+
+def _at(names: tuple[str, ...], place: int) -> str:
+    return names[place] if place < len(names) else f"number {place}"

@@ -1,0 +1,70 @@
+"""Grids of real photographs equal the number that transformers' image processor counts."""
+
+from __future__ import annotations
+
+from functools import cache
+from math import prod
+from pathlib import Path
+
+import pytest
+from PIL import Image, ImageOps
+
+from packcli.encode.media.images import ImagePolicy, image_size
+from packcli.encode.media.sources import Source
+from packcli.families import open_family
+from packcli.families.family import PixelLimits
+from tests.encode.running import MODELS
+
+skimage = pytest.importorskip("skimage", reason="its wheel holds photographs")
+KINDS = {".png", ".jpg", ".tif", ".gif"}
+PHOTOGRAPHS = sorted(
+    path for path in (Path(skimage.__file__).parent / "data").iterdir() if path.suffix in KINDS
+)
+
+
+@cache
+def processor(model):
+    name = "transformers.models.qwen2_vl.image_processing_pil_qwen2_vl"
+    return pytest.importorskip(name).Qwen2VLImageProcessorPil.from_pretrained(MODELS / model)
+
+
+@cache
+def family(model):
+    return open_family(MODELS / model)
+
+
+def read(path):
+    return image_size(Source(path.name, str(path), None, path.stat().st_size), ImagePolicy())
+
+
+def test_there_are_photographs():
+    assert len(PHOTOGRAPHS) >= 20
+    assert {path.suffix for path in PHOTOGRAPHS} >= {".png", ".jpg", ".gif"}
+
+
+@pytest.mark.parametrize("path", PHOTOGRAPHS, ids=lambda path: path.name)
+def test_size_equals_the_decoded(path):
+    size = read(path)
+    with Image.open(path) as image:
+        assert (size.width, size.height) == ImageOps.exif_transpose(image).size
+        assert size.animated == (getattr(image, "n_frames", 1) > 1)
+
+
+@pytest.mark.parametrize("model", ["qwen2_vl", "qwen3_vl"])
+def test_patches_equal_the_processors(model):
+    for path in PHOTOGRAPHS:
+        size = read(path)
+        for asked in ({}, {"max_pixels": 100_352}, {"min_pixels": 1_003_520}):
+            grid = family(model).image_grid(size.height, size.width, PixelLimits(**asked))
+            count = processor(model).get_number_of_image_patches(size.height, size.width, asked)
+            assert prod(grid) == count, (path.name, asked)
+
+
+@pytest.mark.parametrize("model", ["qwen2_vl", "qwen3_vl"])
+def test_grids_equal_the_processors_on_pixels(model):
+    for path in [path for path in PHOTOGRAPHS if path.stat().st_size < 200_000][:5]:
+        size = read(path)
+        with Image.open(path) as image:
+            grid = processor(model)(images=[image.convert("RGB")], return_tensors="np")
+        expected = grid["image_grid_thw"].tolist()
+        assert [[*family(model).image_grid(size.height, size.width)]] == expected

@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from PIL import Image, ImageOps
+from transformers.video_utils import load_video
+
+from packcli.contract.errors import InputError
+from packcli.encode.options import EncodeJob, EncodeOptions
+from packcli.encode.run import Writing, encode
+from packcli.families.family import PixelLimits, VideoOptions
+from packcli.shards.manifest import read_manifest
+from packcli.train import MediaLoader, PackDataset
+
+
+def media_of(dataset):
+    return {medium.uri: medium for pack in dataset for medium in pack.media}
+
+
+@pytest.mark.parametrize("family", ["qwen2_5_vl", "qwen3_vl", "qwen3_5"])
+def test_images_are_those_of_the_processor(made, family):
+    data = made(family)
+    loader = data.collator().media
+    processor = transformers.AutoImageProcessor.from_pretrained(data.model)
+    media = media_of(PackDataset(data.packed))
+    images = [m for m in media.values() if m.kind == "image" and not m.uri.startswith("data:")]
+    assert len(images) == 13
+    for medium in images:
+        # not load_image: it drops alpha, where the processor itself lays it on white
+        image = ImageOps.exif_transpose(Image.open(data.media_root / medium.uri))
+        expected = processor(image, return_tensors="pt")
+        assert expected["image_grid_thw"].tolist() == [list(medium.grid)]
+        assert torch.equal(loader.load(medium), expected["pixel_values"])
+
+
+@pytest.mark.parametrize("family", ["qwen2_5_vl", "qwen3_vl"])
+def test_videos_are_those_of_the_processor(made, family):
+    data = made(family)
+    loader = data.collator().media
+    processor = transformers.AutoVideoProcessor.from_pretrained(data.model)
+    media = media_of(PackDataset(data.packed))
+    videos = [media[f"media/{name}.mp4"] for name in ("ball", "light")]
+    for medium in videos:
+        video, metadata = load_video(str(data.media_root / medium.uri), backend="pyav")
+        expected = processor([video], video_metadata=[metadata], return_tensors="pt")
+        assert expected["video_grid_thw"].tolist() == [list(medium.grid)]
+        assert torch.equal(loader.load(medium), expected["pixel_values_videos"])
+
+
+def test_frame_lists_and_data_uris(made):
+    data = made("qwen3_vl")
+    loader = data.collator().media
+    media = media_of(PackDataset(data.packed))
+    (frames,) = [medium for medium in media.values() if medium.uri.startswith("[")]
+    assert loader.load(frames).shape[0] == np.prod(frames.grid)
+    (inline,) = [medium for medium in media.values() if medium.uri.startswith("data:")]
+    assert loader.load(inline).shape[0] == np.prod(inline.grid)
+
+
+def test_limits_of_the_encoding_call_are_found_again(made, tmp_path):
+    data = made("qwen3_vl")
+    options = EncodeOptions(
+        pixels=PixelLimits(max_pixels=40_000), video=VideoOptions(fps=4, max_pixels=90_000)
+    )
+    job = EncodeJob(data.model, None, options)
+    encode([data.media_root / "chats.jsonl"], job, Writing(tmp_path / "small"))
+    dataset = PackDataset(tmp_path / "small")
+    loader = MediaLoader(dataset.source.manifest, data.media_root, data.model)
+    media, before = media_of(dataset), media_of(PackDataset(data.encoded))
+    for uri, medium in media.items():
+        assert loader.load(medium).shape[0] == np.prod(medium.grid)
+    smaller = [uri for uri in media if np.prod(media[uri].grid) < np.prod(before[uri].grid)]
+    assert {"media/sunset.jpg", "media/ball.mp4"} <= set(smaller)
+
+
+def first(made, family="qwen3_vl", kind="image", uri="media/sunset.jpg"):
+    data = made(family)
+    return data, media_of(PackDataset(data.packed))[uri]
+
+
+def test_missing_file_names_sample_source_and_remedy(made, tmp_path):
+    data, medium = first(made)
+    loader = MediaLoader(read_manifest(data.packed), tmp_path, data.model)
+    with pytest.raises(InputError, match=r"chats.jsonl:\d+.*no such file.*media_root") as error:
+        loader.load(medium)
+    assert repr(medium.sample) in str(error.value)
+
+
+def test_roots_of_several_inputs(made):
+    data, medium = first(made)
+    manifest = read_manifest(data.packed)
+    roots = {"chats.jsonl": data.media_root}
+    assert MediaLoader(manifest, roots, data.model).load(medium).shape[0] == np.prod(medium.grid)
+    with pytest.raises(InputError, match=r"no media root for input 'chats.jsonl'"):
+        MediaLoader(manifest, {"other": "."}, data.model).load(medium)
+
+
+def test_file_that_changed_its_size_since_encode(made):
+    data, medium = first(made)
+    changed = replace(medium, uri="media/flower.jpg")
+    with pytest.raises(InputError, match="at encode it was 512x384"):
+        data.collator().media.load(changed)
+
+
+def test_slots_that_the_features_do_not_fill(made):
+    data, medium = first(made)
+    with pytest.raises(InputError, match=f"sample {medium.sample!r}.*191 slots"):
+        data.collator().media.load(replace(medium, slots=191))
+    with pytest.raises(InputError, match=f"{medium.source}"):
+        data.collator().media.load(replace(medium, grid=(1, 2, 200)))
+
+
+def test_processor_of_another_model(made):
+    data, medium = first(made)
+    other = made("qwen2_5_vl").model
+    with pytest.raises(InputError, match="patch_size 14, the dataset was encoded with 16"):
+        MediaLoader(read_manifest(data.packed), data.media_root, other).load(medium)
+
+
+def test_processors_may_be_given(made):
+    data, medium = first(made)
+    processor = transformers.AutoImageProcessor.from_pretrained(data.model)
+    manifest = read_manifest(data.packed)
+    loader = MediaLoader(manifest, data.media_root, processors={"image": processor})
+    assert torch.equal(loader.load(medium), data.collator().media.load(medium))
+    with pytest.raises(InputError, match="no image processor; give model="):
+        MediaLoader(manifest, data.media_root).load(medium)
+
+
+def test_embedded_bytes_need_a_fetch_function(made):
+    data, medium = first(made)
+    content = (data.media_root / medium.uri).read_bytes()
+    name = f"sha256:{sha256(content).hexdigest()}"
+    embedded = replace(medium, uri=name)
+    with pytest.raises(InputError, match="fetch function"):
+        data.collator().media.load(embedded)
+    manifest = read_manifest(data.packed)
+    loader = MediaLoader(manifest, ".", data.model, fetch={name: content}.__getitem__)
+    assert torch.equal(loader.load(embedded), data.collator().media.load(medium))
+
+
+def test_exif_policy_of_encode_holds_after_packing(made, tmp_path):
+    from packcli.encode.media.images import ImagePolicy
+    from packcli.pack.options import PlanOptions
+    from packcli.pack.run import Writing as PackWriting
+    from packcli.pack.run import pack
+
+    data = made("qwen3_vl")
+    options = EncodeOptions(images=ImagePolicy(exif="ignore"))
+    lines = (data.media_root / "chats.jsonl").read_text(encoding="utf-8").splitlines()
+    turned = [line for line in lines if "flower" in line][:1]
+    record = json.dumps(json.loads(turned[0]))
+    (tmp_path / "one.jsonl").write_text(record, encoding="utf-8")
+    job = EncodeJob(data.model, data.media_root, options)
+    encode([tmp_path / "one.jsonl"], job, Writing(tmp_path / "a"))
+    pack([tmp_path / "a"], PlanOptions(), PackWriting(tmp_path / "b"))
+    dataset = PackDataset(tmp_path / "b")
+    (medium,) = dataset[0].media
+    loader = MediaLoader(dataset.source.manifest, data.media_root, data.model)
+    assert loader.load(medium).shape[0] == np.prod(medium.grid)
+    # stored sideways: another size than with its orientation applied
+    upright = media_of(PackDataset(data.packed))["media/flower.jpg"]
+    assert (medium.height, medium.width) == (upright.width, upright.height)
+    assert Path(medium.uri).name == "flower.jpg"
