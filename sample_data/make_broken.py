@@ -1,8 +1,10 @@
-"""good/, good_foreign/ and broken/<code>/: what `packcli verify` passes, and what it must not.
+"""good/, good_text/, good_foreign/ and broken/<code>/: what `packcli verify` passes, or must not.
 
 The name of a folder under broken/ is the expectation: the contract level finds that code and
-nothing else. isolation.* need a kernel, named in the folder's args.json, and stand beside the
-position.reset that the contract level says of the same boundary. Parquet bytes depend on the
+nothing else. isolation.* need a kernel or a model, named in the folder's args.json, and stand
+beside the position.reset that the contract level says of the same boundary; model.slots stands
+beside slot.count. sample.missing, .changed and .extra are found against a dataset that args.json
+names. Parquet bytes depend on the
 version of pyarrow; the verdicts do not.
 """
 
@@ -16,14 +18,18 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from faults import FAULTS, Draft
 
+from packcli.contract.digests import digest_total, sample_digests, spell_total
+from packcli.contract.model import ModelFacts
 from packcli.encode import run as encode_stage
 from packcli.encode.options import EncodeJob, EncodeOptions
 from packcli.pack import run as pack_stage
 from packcli.pack.options import PlanOptions
+from packcli.shards.arrow import to_rows
 from packcli.shards.manifest import Manifest, canonical, file_sha256
 
 if TYPE_CHECKING:
@@ -226,19 +232,73 @@ KERNELS = {
 """Kernels that run without a GPU, by the code that each of them can earn."""
 
 
+def _modelled(draft: Draft, drafts: dict[str, Draft], broken: Path) -> None:
+    """What only a model shows: see args.json for the level and the model."""
+    _isolation(draft, broken / "isolation.model", "")
+    _arguments(broken / "isolation.model", level="model", model="sample_data/models/text")
+    (damage,) = [fault.damage for fault in FAULTS if fault.code == "slot.count"]
+    spoilt = copy.deepcopy(drafts["vision"])
+    damage(spoilt)
+    _close(spoilt, broken / "model.slots")
+    _arguments(broken / "model.slots", level="model", model="sample_data/models/qwen2_5_vl")
+
+
+def _conserved(draft: Draft, target: Path) -> None:
+    """Write a draft whose digests fit what it holds, as another packer of the samples would."""
+    digests = [digest for row in draft.rows for digest in row["sample_digests"]]
+    flat = np.frombuffer(b"".join(digests), np.uint8).reshape(-1, 16)
+    draft.manifest["digest"] = spell_total(digest_total(flat))
+    _close(draft, target)
+
+
+def _against(draft: Draft, out: Path) -> None:
+    """Packed samples beside those that they were made from, in good_text/ or sample.missing/."""
+    broken = out / "broken"
+    _close(copy.deepcopy(draft), out / "good_text")
+    fewer = copy.deepcopy(draft)
+    fewer.rows.pop()
+    _conserved(fewer, broken / "sample.missing")
+    other = copy.deepcopy(draft)
+    row = other.rows[0]
+    row["input_ids"][1] += 1
+    table = pa.Table.from_pylist(other.rows, schema=other.schema)
+    packs = to_rows(table, ModelFacts.from_json(other.manifest["model"])).packs()
+    row["sample_digests"][0] = sample_digests(packs)[0].tobytes()
+    _conserved(other, broken / "sample.changed")
+    _close(copy.deepcopy(draft), broken / "sample.extra")
+    for code in ("sample.missing", "sample.changed"):
+        _arguments(broken / code, against="sample_data/good_text")
+    _arguments(broken / "sample.extra", against="sample_data/broken/sample.missing")
+
+
+def _arguments(folder: Path, **flags: str) -> None:
+    (folder / "args.json").write_text(json.dumps(flags) + "\n", encoding="utf-8")
+
+
+WORDS = {
+    "isolation.model": "A foreign file lost one boundary; a tiny model shows who sees whom.",
+    "model.slots": "One image slot is a text token: the model's own forward refuses the pack.",
+    "sample.missing": "The last pack is gone, and the manifest says nothing of it.",
+    "sample.changed": "A token was changed, and every digest made to fit.",
+    "sample.extra": "It holds a pack that the dataset it is said to be made from does not.",
+}
+"""What was done, by the code that needs more than the folder to be found; flags in args.json."""
+
+
 def _card(broken: Path) -> None:
     told = {fault.code: fault.damage for fault in FAULTS}
     told |= AROUND | {"shard.missing": _missing, "dataset.empty": _empty}
     words = {code: (damage.__doc__ or "").strip() for code, damage in told.items()}
     lost = (_isolation.__doc__ or "").strip()
     words |= {code: f"{lost} Run with `--kernel {kernel}`." for code, kernel in KERNELS.items()}
+    words |= {code: f"{text} See args.json." for code, text in WORDS.items()}
     lines = ["# Broken on purpose", "", "| folder | what was done |", "|---|---|"]
     lines += [f"| `{code}` | {words[code]} |" for code in sorted(words)]
     (broken / "README.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def write(out: Path) -> None:
-    """Write the three folders; what stood there under the same names is replaced.
+    """Write the folders; what stood there under the same names is replaced.
 
     Args:
         out: sample_data, with chats.jsonl, media/ and models/ in place.
@@ -266,4 +326,6 @@ def write(out: Path) -> None:
     _foreign(drafts["text"].rows, out / "good_foreign")
     for code, kernel in KERNELS.items():
         _isolation(copy.deepcopy(drafts["text"]), broken / code, kernel)
+    _modelled(copy.deepcopy(drafts["text"]), drafts, broken)
+    _against(drafts["text"], out)
     _card(broken)

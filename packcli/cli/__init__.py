@@ -48,7 +48,7 @@ class _Commands(click.Group):
         name, command, rest = super().resolve_command(ctx, args)
         if command is not None and name is not None and ctx.default_map:
             table = ctx.default_map.get(name, {})
-            ctx.default_map = {name: _by_parameter(name, table, command)}
+            ctx.default_map = {name: _by_parameter(ctx, (name, table), command)}
         return name, command, rest
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -57,23 +57,30 @@ class _Commands(click.Group):
             formatter.write_dl(list(_COMMANDS.items()))
 
 
-def _by_parameter(name: str, table: dict[str, Any], command: click.Command) -> dict[str, Any]:
+def _by_parameter(
+    ctx: click.Context, named: tuple[str, dict[str, Any]], command: click.Command
+) -> dict[str, Any]:
     """Rename a table's keys from flags to what click calls their parameters.
 
     Raises:
-        BadParameter: the command has no such flag.
+        BadParameter: the command has no such flag, or the flag takes no such value.
     """
     parameters = {
-        flag.lstrip("-").replace("-", "_"): parameter.name
+        flag.lstrip("-").replace("-", "_"): parameter
         for parameter in command.params
         for flag in (*parameter.opts, *parameter.secondary_opts)
     }
+    name, table = named
     settings: dict[str, Any] = {}
     for key, setting in table.items():
         parameter = parameters.get(key.replace("-", "_"))
         if parameter is None:
-            raise click.BadParameter(f"[{name}] {key}: `packcli {name}` has no such flag")
-        settings[parameter] = setting
+            raise click.BadParameter(f"[{name}] {key}: there is no such flag")
+        try:
+            parameter.type_cast_value(ctx, setting)
+        except TypeError as error:
+            raise click.BadParameter(f"[{name}] {key}: {error}") from error
+        settings[parameter.name] = setting
     return settings
 
 

@@ -22,9 +22,9 @@ def command(code: str | None) -> None:
 
     if code is None:
         for rule in BY_CODE.values():
-            click.echo(f"{rule.code:<22}{rule.law}")
+            click.echo(f"{rule.code:<24}{rule.law}")
         for name, meaning in REJECTIONS.items():
-            click.echo(f"{name:<22}{meaning}")
+            click.echo(f"{name:<24}{meaning}")
     elif code in BY_CODE:
         rule = BY_CODE[code]
         click.echo(f"{rule.code}\n  law      {rule.law}\n  remedy   {rule.remedy}")

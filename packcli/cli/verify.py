@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import json
+import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from packcli.cli.models import model_directory
 from packcli.cli.progress import as_json
+from packcli.cli.reports import FORMATS, Format, render
+from packcli.contract.errors import UsageError
 
 if TYPE_CHECKING:
     from packcli.contract.model import ModelFacts
@@ -20,7 +23,13 @@ _EPILOG = """\b
 Examples:
   packcli verify packed
   packcli verify sample_data/good --level contract
+  packcli verify sample_data/good --level model --model sample_data/models/qwen2_5_vl
+  packcli verify sample_data/good --input sample_data/chats.jsonl \\
+      --model sample_data/models/qwen2_5_vl
 """
+
+
+_MODEL_PACKS = 4
 
 
 class _Sample(click.ParamType[int | None]):
@@ -42,10 +51,11 @@ class _Sample(click.ParamType[int | None]):
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
     "--level",
-    type=click.Choice(["contract", "kernel"]),
+    type=click.Choice(["contract", "kernel", "model"]),
     default="kernel",
     show_default=True,
-    help="contract reads every row; kernel also runs attention on a sample of packs.",
+    help="contract reads every row; kernel also runs attention on a sample of packs; model "
+    "also runs a tiny model of --model on at most 4 of them.",
 )
 @click.option(
     "--gpu", is_flag=True, help="Run the kernels on a CUDA device; exit 4 where there is none."
@@ -63,7 +73,34 @@ class _Sample(click.ParamType[int | None]):
 @click.option(
     "--seed", type=click.IntRange(0), default=0, show_default=True, help="Chooses the packs."
 )
-@click.option("--model", help="Model directory, for files without a manifest.")
+@click.option(
+    "--model", help="Model directory: for files without a manifest, --level model and --input."
+)
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="File of records that the data was made from: encode again and compare every sample.",
+)
+@click.option(
+    "--media-root",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Folder of relative media paths of --input.  [default: the input's folder]",
+)
+@click.option(
+    "--against",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Encoded dataset that was packed: compare every sample.",
+)
+@click.option(
+    "--output-format",
+    type=click.Choice(FORMATS),
+    default="text",
+    show_default=True,
+    help="github also writes a step summary; --json is short for json.",
+)
 @click.option(
     "--max-findings",
     type=click.IntRange(1),
@@ -76,13 +113,11 @@ def command(
     paths: tuple[Path, ...],
     level: str,
     *,
-    gpu: bool,
-    names: tuple[str, ...],
-    sample: int | None,
-    seed: int,
     model: str | None,
     max_findings: int,
+    output_format: Format,
     as_json: bool,
+    **flags: Any,  # noqa: ANN401 - the flags above, by name
 ) -> None:
     """Check packed or encoded shards, and prove that packed samples do not see each other.
 
@@ -91,15 +126,59 @@ def command(
     """
     from packcli.verify.run import verify
 
-    options = None
-    if level == "kernel":
-        from packcli.verify.kernel_level import KernelOptions
-
-        options = KernelOptions(gpu, names, sample, seed)
-    verdict = verify(list(paths), facts=_facts(model), kernel=options, max_findings=max_findings)
-    click.echo(json.dumps(verdict.to_json()) if as_json else describe(verdict))
+    options = _levels(level, model, flags)
+    facts = _facts(model)
+    verdict = verify(list(paths), facts=facts, max_findings=max_findings, **options)
+    _compare(list(paths), model, flags, verdict)
+    form: Format = "json" if as_json else output_format
+    click.echo(render(verdict, form))
+    if form == "github":
+        _summarise(verdict)
     if not verdict.passed:
         sys.exit(1)
+
+
+def _levels(level: str, model: str | None, flags: dict[str, Any]) -> dict[str, Any]:
+    """Set the levels above the contract up."""
+    options: dict[str, Any] = {}
+    if level != "contract":
+        from packcli.verify.kernel_level import KernelOptions
+
+        chosen = (flags["gpu"], flags["names"], flags["sample"], flags["seed"])
+        options["kernel"] = KernelOptions(*chosen)
+    if level == "model":
+        from packcli.verify.model_level import ModelOptions
+
+        directory = None if model is None else model_directory(model)
+        most = None if flags["sample"] is None else min(flags["sample"], _MODEL_PACKS)
+        options["model"] = ModelOptions(directory, most, flags["seed"])
+    return options
+
+
+def _compare(paths: list[Path], model: str | None, flags: dict[str, Any], verdict: Verdict) -> None:
+    """Compare with what the data was made from, where the user names it."""
+    from packcli.verify.run import verify_against
+
+    if flags["against"]:
+        verify_against(paths, list(flags["against"]), verdict)
+    if not flags["inputs"]:
+        return
+    if model is None:
+        raise UsageError("--input encodes again: name the model directory with --model")
+    from packcli.cli.again import Source, encode_again
+
+    with TemporaryDirectory(prefix="packcli-") as folder:
+        source = Source(list(flags["inputs"]), model_directory(model), flags["media_root"])
+        verify_against(paths, [encode_again(paths, source, Path(folder))], verdict)
+
+
+def _summarise(verdict: Verdict) -> None:
+    """Add to the page that a workflow shows for its step."""
+    from packcli.cli.reports.github import summary
+
+    if page := os.environ.get("GITHUB_STEP_SUMMARY"):
+        with Path(page).open("a", encoding="utf-8") as file:
+            file.write(summary(verdict))
 
 
 def _facts(model: str | None) -> ModelFacts | None:
@@ -112,23 +191,4 @@ def _facts(model: str | None) -> ModelFacts | None:
 
 def describe(verdict: Verdict) -> str:
     """Say in a few lines what was checked, what was found, and whether it passed."""
-    checked = verdict.checked
-    lines = [
-        f"contract {checked['packs']:,} packs, {checked['samples']:,} samples, "
-        f"{checked['tokens']:,} tokens in {checked['shards']:,} shards: "
-        + (f"{sum(verdict.counts.values()):,} findings" if verdict.counts else "every rule holds")
-    ]
-    for proof in verdict.proofs:
-        caught = sum(control["caught"] for control in proof["controls"])
-        lines.append(
-            f"{proof['kind']:<9}{proof['kernel']} ({proof['version']}, {proof['device']}, "
-            f"{proof['dtype']}) on {proof['packs']:,} packs: deviation {proof['max_deviation']:.2g}"
-            f", tolerance {proof['tolerance']}; {caught} of {len(proof['controls'])} sabotaged "
-            "packs caught"
-        )
-    lines += [f"finding  {f.code}: {f.where()}: {f.message}" for f in verdict.findings]
-    hidden = sum(verdict.counts.values()) - len(verdict.findings)
-    lines += [f"finding  … and {hidden:,} more"] if hidden else []
-    lines += [f"skipped  {code}: {why}" for code, why in sorted(verdict.skipped.items())]
-    lines.append(f"verdict  {'PASSED' if verdict.passed else 'FAILED'}")
-    return "\n".join(lines)
+    return render(verdict, "text")

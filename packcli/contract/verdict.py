@@ -61,8 +61,8 @@ class Proof(TypedDict):
     """One kernel over all packs that it ran on.
 
     Attributes:
-        kind: ``attention``, ``state`` or ``conv``.
-        kernel: its name.
+        kind: ``attention``, ``state``, ``conv`` or ``model``.
+        kernel: its name; of a model its class and attention.
         version: of the library that it comes from.
         device: ``cpu``, or the GPU's name.
         dtype: of its inputs.
@@ -97,6 +97,8 @@ class Verdict:
         checked: what was looked at: shards, packs, samples, tokens.
         proofs: one entry a kernel that ran.
         limit: how many findings are kept in full.
+        shards: names of the shards that were read, as findings call them.
+        places: findings by code and shard, all of them.
     """
 
     level: str = "contract"
@@ -106,6 +108,8 @@ class Verdict:
     checked: Counter[str] = field(default_factory=Counter[str])
     proofs: list[Proof] = field(default_factory=list[Proof])
     limit: int = 100
+    shards: list[str] = field(default_factory=list[str])
+    places: Counter[tuple[str, str | None]] = field(default_factory=Counter[tuple[str, str | None]])
 
     @property
     def passed(self) -> bool:
@@ -115,6 +119,7 @@ class Verdict:
     def add(self, finding: Finding) -> None:
         """Count a finding, and keep it while there is room."""
         self.counts[finding.code] += 1
+        self.places[finding.code, finding.shard] += 1
         if len(self.findings) < self.limit:
             self.findings.append(finding)
 

@@ -126,8 +126,9 @@ def _bytes(value: object, where: str) -> bytes:
         try:
             return base64.b64decode(value, validate=True)
         except (binascii.Error, ValueError) as error:
-            raise Rejection("bad_media_ref", f"{where}: bytes are not base64: {error}") from None
-    raise Rejection("bad_media_ref", f"{where}: bytes must be base64 text, found {value!r:.40}")
+            message = f"{where}: bytes are not base64: {error}; encode them again"
+            raise Rejection("bad_media_ref", message) from None
+    raise Rejection("bad_media_ref", f"{where}: bytes are {value!r:.40}; give base64 text")
 
 
 def _names_nothing(entry: object, kind: Kind, where: str) -> Rejection:

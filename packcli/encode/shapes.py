@@ -81,7 +81,9 @@ def _history(record: JsonObject) -> Messages:
         raise Rejection("bad_record", f"history is {entries!r:.40}; give [query, response] pairs")
     for number, pair in enumerate(cast("list[Any]", entries), 1):
         if not isinstance(pair, list) or len(cast("list[Any]", pair)) != len(("query", "response")):
-            raise Rejection("bad_record", f"history entry {number} is not [query, response]")
+            raise Rejection(
+                "bad_record", f"history entry {number} is not [query, response]; mend it"
+            )
         turns += _pair(*cast("list[Any]", pair))
     return turns
 

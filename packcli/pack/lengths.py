@@ -38,19 +38,24 @@ def read_samples(path: Path, column: str | None = None) -> Samples:
     if not path.is_file():
         raise InputError(f"{path}: no such file or folder")
     try:
-        if path.suffix == ".npy":
-            values = np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
-        elif path.suffix == ".json":
-            values = np.asarray(_listed(json.loads(path.read_text(encoding="utf-8"))))
-        elif path.suffix == ".parquet":
-            values = _parquet(path, column or _COLUMN)
-        else:
-            values = np.array(path.read_text(encoding="utf-8").split(), dtype=np.int64)
+        values = _values(path, column or _COLUMN)
     except (ValueError, OSError, EOFError, OverflowError, RecursionError) as error:
         raise InputError(f"{path}: no lengths can be read: {error}") from error
     if values.ndim != 1 or (values.size and values.dtype.kind not in "iu"):
         raise InputError(f"{path}: expected one whole number a sample, found {values.dtype}")
+    if values.size and int(values.min()) < 0:
+        raise InputError(f"{path}: expected lengths of at least 0, found {int(values.min())}")
     return Samples(values)
+
+
+def _values(path: Path, column: str) -> NDArray[Any]:
+    if path.suffix == ".npy":
+        return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
+    if path.suffix == ".json":
+        return np.asarray(_listed(json.loads(path.read_text(encoding="utf-8"))))
+    if path.suffix == ".parquet":
+        return _parquet(path, column)
+    return np.array(path.read_text(encoding="utf-8").split(), dtype=np.int64)
 
 
 def _listed(document: Any) -> list[int]:  # noqa: ANN401 - any JSON document

@@ -136,7 +136,7 @@ def _facts(model: dict[str, Any]) -> ModelFacts:
     for name in ("vocab_size", "merge_size", "image_token_id", "video_token_id"):
         if name in told and not 0 <= _typed(told, name, int) <= _INT32_MAX:
             raise ValueError(f"{name}: {told[name]} is out of range")
-    if facts.merge_size < 1 or not isinstance(facts.linear_attention, bool):
+    if facts.merge_size < 1 or told.get("linear_attention", False) not in (True, False):
         raise ValueError("merge_size must be at least 1, linear_attention true or false")
     if not 0 < float(facts.tokens_per_second) < _INT32_MAX:
         raise ValueError(f"tokens_per_second: {facts.tokens_per_second} is out of range")

@@ -1,7 +1,7 @@
 """Train from a dataset: packs as torch wants them, with nothing that merges samples.
 
 dataset = PackDataset("packed")
-collator = PackCollator(dataset.facts, MediaLoader(dataset.source.manifest, "media", model))
+collator = PackCollator(dataset.facts, MediaLoader(dataset.manifest, "media", model))
 loader = DataLoader(dataset, batch_sampler=CostBatchSampler(dataset), collate_fn=collator)
 """
 

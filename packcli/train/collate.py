@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from packcli.batch import model_inputs
 from packcli.contract.errors import InputError
-from packcli.contract.offsets import Offsets
 from packcli.train.row import Pack
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from packcli.contract.model import ModelFacts
     from packcli.train.media import MediaLoader
 
-_PIXELS = {"image": "pixel_values", "video": "pixel_values_videos"}
+_NAMES = {"image": "pixel_values", "video": "pixel_values_videos"}
 
 
 def collate(
@@ -52,23 +52,14 @@ def collate(
     packs = [_pack(row) for row in rows]
     if not packs:
         raise InputError("no rows to collate")
-    samples = Offsets.from_lengths(np.concatenate([pack.samples.lengths for pack in packs]))
-    bounds = torch.from_numpy(samples.values)
-    longest = int(samples.lengths.max())
-    batch: dict[str, Any] = {
-        "input_ids": _flat([pack.input_ids for pack in packs]),
-        "labels": _flat([pack.labels for pack in packs]),
-        "position_ids": _positions(packs, samples),
-        "cu_seq_lens_q": bounds,
-        "cu_seq_lens_k": bounds.clone(),
-        "max_length_q": longest,
-        "max_length_k": longest,
-        "seq_idx": torch.from_numpy(samples.segment_ids())[None],
+    batch = {
+        name: torch.from_numpy(value) if isinstance(value, np.ndarray) else value
+        for name, value in model_inputs(packs).items()
     }
     if facts is not None:
         for pack in packs:
             _count_slots(pack, facts)
-    return batch | _media(packs, media)
+    return batch | _pixels(packs, media)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,21 +90,6 @@ def _pack(row: Pack | Mapping[str, Any]) -> Pack:
     return Pack.from_row(row)
 
 
-def _flat(arrays: list[NDArray[np.int32]]) -> torch.Tensor:
-    return torch.from_numpy(np.concatenate(arrays).astype(np.int64))[None]
-
-
-def _positions(packs: list[Pack], samples: Offsets) -> torch.Tensor:
-    text = samples.restarting()
-    planes = [pack.mrope_position_ids for pack in packs if pack.mrope_position_ids is not None]
-    if not planes:
-        return torch.from_numpy(text.astype(np.int64))[None]
-    if len(planes) < len(packs):
-        raise InputError("some rows have mrope_position_ids and some none; use one dataset")
-    every = np.concatenate([text[None], np.concatenate(planes, axis=1)]).astype(np.int64)
-    return torch.from_numpy(every)[:, None]
-
-
 def _count_slots(pack: Pack, facts: ModelFacts) -> None:
     """Compare each sample's pad tokens with the slots of its grids."""
     owner = pack.samples.segment_ids()
@@ -134,7 +110,7 @@ def _count_slots(pack: Pack, facts: ModelFacts) -> None:
             )
 
 
-def _media(packs: list[Pack], loader: MediaLoader | None) -> dict[str, Any]:
+def _pixels(packs: list[Pack], loader: MediaLoader | None) -> dict[str, Any]:
     media = [medium for pack in packs for medium in pack.media]
     if not media:
         return {}
@@ -143,12 +119,11 @@ def _media(packs: list[Pack], loader: MediaLoader | None) -> dict[str, Any]:
             f"sample {media[0].sample!r} has an {media[0].kind}; give the collator a MediaLoader"
         )
     batch: dict[str, Any] = {}
-    for kind, name in _PIXELS.items():
+    for kind, name in _NAMES.items():
         own = [medium for medium in media if medium.kind == kind]
         if own:
             batch[name] = torch.cat([loader.load(medium) for medium in own])
-            batch[f"{kind}_grid_thw"] = torch.tensor([medium.grid for medium in own])
     seconds = [p.second_per_grid_ts for p in packs if p.second_per_grid_ts is not None]
-    if "video_grid_thw" in batch and seconds:
+    if _NAMES["video"] in batch and seconds:
         batch["second_per_grid_ts"] = torch.from_numpy(np.concatenate(seconds))
     return batch

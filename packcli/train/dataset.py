@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from packcli.contract.model import ModelFacts
+    from packcli.shards.manifest import Manifest
     from packcli.train.row import Pack
 
 
@@ -38,6 +39,11 @@ class PackDataset:
     def facts(self) -> ModelFacts:
         """The model that the dataset was made for."""
         return self.source.facts
+
+    @property
+    def manifest(self) -> Manifest:
+        """How the dataset was made."""
+        return self.source.manifest
 
     def __len__(self) -> int:
         """Return the number of packs."""

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from packcli.train.files import MediaBytes
     from packcli.train.row import Medium
 
+_FAMILIES = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5")
+"""Families whose processors lay all pixels out as patches, in the grids that packs store."""
+
 
 class MediaLoader:
     """Opens images and videos of packs and hands them to the model's own processors.
@@ -34,7 +37,7 @@ class MediaLoader:
     in the process that uses them.
 
     Args:
-        manifest: of the dataset, ``dataset.source.manifest``.
+        manifest: of the dataset, ``dataset.manifest``.
         media_root: folder of relative paths, or one for each input name.
         model: directory whose processors to build; None when both needed ones are given.
         processors: ``image`` and ``video`` processors in place of the directory's.
@@ -69,6 +72,12 @@ class MediaLoader:
         """
         try:
             files = self._files.find(medium)
+            if self._facts.family not in _FAMILIES:
+                raise InputError(
+                    f"pixels of family {self._facts.family} are not prepared here, those of "
+                    f"{', '.join(_FAMILIES)} are; give the collator an object with "
+                    "load(medium) of your own"
+                )
             if medium.kind == "image":
                 return self._image(medium, files[0])
             return self._video(medium, files)
@@ -83,7 +92,7 @@ class MediaLoader:
         processor = self._processor("image")
         options = _options(processor, self._resizing(medium, processor))
         output = processor(images=[image], return_tensors="pt", **options)
-        return self._checked(medium, output["pixel_values"], output["image_grid_thw"])
+        return self._checked(medium, output, "pixel_values")
 
     def _video(self, medium: Medium, files: list[MediaBytes]) -> torch.Tensor:
         frames = self._frames(medium, files)
@@ -93,7 +102,7 @@ class MediaLoader:
         if hasattr(processor, "cap_pixels_per_frame"):
             options["cap_pixels_per_frame"] = False
         output = processor(videos=[frames], do_sample_frames=False, return_tensors="pt", **options)
-        return self._checked(medium, output["pixel_values_videos"], output["video_grid_thw"])
+        return self._checked(medium, output, "pixel_values_videos")
 
     def _frames(self, medium: Medium, files: list[MediaBytes]) -> NDArray[np.uint8]:
         if not medium.uri.startswith("["):
@@ -116,8 +125,8 @@ class MediaLoader:
             temporal=int(getattr(processor, "temporal_patch_size", 2)),
         )
 
-    def _checked(self, medium: Medium, pixels: torch.Tensor, grids: torch.Tensor) -> torch.Tensor:
-        grid = tuple(grids[0].tolist())
+    def _checked(self, medium: Medium, output: Mapping[str, Any], name: str) -> torch.Tensor:
+        pixels, grid = output[name], tuple(output[f"{medium.kind}_grid_thw"][0].tolist())
         slots = int(self._facts.slots(np.array([medium.grid]))[0])
         if grid != medium.grid or pixels.shape[0] != np.prod(medium.grid) or slots != medium.slots:
             raise InputError(

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from packcli.contract.model import ModelFacts
+    from packcli.shards.manifest import Manifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,11 @@ class PackStream(IterableDataset[list[Pack]]):
     def facts(self) -> ModelFacts:
         """The model that the dataset was made for."""
         return self.source.facts
+
+    @property
+    def manifest(self) -> Manifest:
+        """How the dataset was made."""
+        return self.source.manifest
 
     def __len__(self) -> int:
         """Return the number of batches of this rank in a whole epoch."""

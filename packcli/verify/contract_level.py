@@ -81,6 +81,7 @@ def _check_shard(target: Target, path: Path, verdict: Verdict, identity: _Identi
         verdict.add(Finding("shard.missing", "the manifest names it", shard=title))
         return
     verdict.checked["shards"] += 1
+    verdict.shards.append(title)
     entry = target.entries.get(path.name)
     if entry is not None and (path.stat().st_size, file_sha256(path)) != (
         entry.bytes,

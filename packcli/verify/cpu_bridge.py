@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator
 
 FLASH = "flash_attention_2"
 _BRIDGE = "transformers.modeling_flash_attention_utils"
@@ -25,7 +25,7 @@ def _one(q: Any, k: Any, v: Any, causal: bool, scale: float | None) -> Any:  # n
     return out[0].transpose(0, 1)
 
 
-def flash_attn_varlen_func(
+def flash_attn_varlen_func(  # noqa: PLR0913 - flash-attn's signature
     q: Any,  # noqa: ANN401 - a tensor
     k: Any,  # noqa: ANN401 - a tensor
     v: Any,  # noqa: ANN401 - a tensor
@@ -122,7 +122,7 @@ def conv_by_segment(conv: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @contextmanager
-def cpu_kernels(module: Any) -> Iterator[None]:  # noqa: ANN401 - a torch module
+def cpu_kernels(module: Any) -> Generator[None]:  # noqa: ANN401 - a torch module
     """Put CPU kernels where transformers looks for GPU ones, while the context lasts.
 
     Args:

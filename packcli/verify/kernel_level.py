@@ -10,13 +10,12 @@ import numpy as np
 from packcli.contract.errors import UsageError
 from packcli.contract.offsets import Offsets
 from packcli.contract.verdict import Finding, Verdict
-from packcli.shards.reader import Shard, ShardUnreadableError
 from packcli.verify import isolation, kernels
 from packcli.verify.bounds import PackBounds
+from packcli.verify.sampling import chosen_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -26,7 +25,15 @@ if TYPE_CHECKING:
     from packcli.verify.probe import Device, Kernel, Kind
     from packcli.verify.targets import Target
 
-_COLUMNS = ("input_ids", "position_ids", "seq_lengths", "cu_seqlens", "max_seqlen", "sample_ids")
+_COLUMNS = (
+    "input_ids",
+    "position_ids",
+    "seq_lengths",
+    "cu_seqlens",
+    "max_seqlen",
+    "sample_ids",
+    "sample_sources",
+)
 _CHECKS: dict[str, Callable[[PackBounds, Kernel[Any]], IsolationResult]] = {
     "attention": isolation.check_attention,
     "state": isolation.check_state,
@@ -82,14 +89,17 @@ def check_kernels(
         if all(kernel.kind != kind for kernel in chosen):
             verdict.skipped[f"isolation.{kind}"] = "no kernel of this kind was named"
     proofs = {kernel.name: _Proof(kernel) for kernel in chosen}
-    for path, row, bounds in _sampled(target, options, verdict):
+    for pack in chosen_rows(target, options, _COLUMNS, verdict):
+        bounds = pack_bounds(pack.rows, pack.place)
+        if bounds is None:
+            continue
         for kernel in chosen:
             result = _run(bounds, kernel)
             proofs[kernel.name].add(result, bounds)
             for fault in result.faults:
-                place = (target.title(path), row, fault.sample, fault.token)
-                name = None if bounds.sample_ids is None else bounds.sample_ids[fault.sample]
-                verdict.add(Finding(f"isolation.{kernel.kind}", fault.message, *place, name))
+                place = (target.title(pack.path), pack.row, fault.sample, fault.token)
+                named = pack.names(fault.sample, len(bounds.expected))
+                verdict.add(Finding(f"isolation.{kernel.kind}", fault.message, *place, *named))
     for proof in proofs.values():
         proof.conclude(verdict)
 
@@ -162,63 +172,6 @@ class _Proof:
                 ],
             }
         )
-
-
-def _sampled(
-    target: Target, options: KernelOptions, verdict: Verdict
-) -> Iterator[tuple[Path, int, PackBounds]]:
-    """Yield the packs to run, shard by shard."""
-    wanted = _choose_rows(target, options, verdict)
-    for path in target.shards:
-        rows_of_shard = wanted.get(path.name, set())
-        if not rows_of_shard:
-            continue
-        try:
-            for row, bounds in _bounds_of(Shard.open(path), rows_of_shard, target):
-                yield path, row, bounds
-        except ShardUnreadableError as error:
-            verdict.skipped[f"isolation in {target.title(path)}"] = error.reason
-
-
-def _bounds_of(shard: Shard, wanted: set[int], target: Target) -> Iterator[tuple[int, PackBounds]]:
-    held = [name for name in _COLUMNS if name in shard.columns]
-    first = 0
-    for number in range(shard.file.num_row_groups):
-        count = int(shard.file.metadata.row_group(number).num_rows)
-        inside = sorted(row for row in wanted if first <= row < first + count)
-        if inside:
-            rows = shard.group(number, target.facts, held)
-            for row in inside:
-                bounds = pack_bounds(rows, row - first)
-                if bounds is not None:
-                    yield row, bounds
-        first += count
-
-
-def _choose_rows(target: Target, options: KernelOptions, verdict: Verdict) -> dict[str, set[int]]:
-    """Choose packs over all shards by seed; add those that findings name."""
-    counts: list[tuple[str, int]] = []
-    for path in target.shards:
-        try:
-            shard = Shard.open(path)
-        except (ShardUnreadableError, FileNotFoundError):
-            continue
-        if "input_ids" in shard.columns:
-            counts.append((path.name, shard.rows))
-    total = sum(count for _, count in counts)
-    most = total if options.sample is None else min(options.sample, total)
-    picked = np.sort(np.random.default_rng(options.seed).choice(total, most, replace=False))
-    ends = np.cumsum([count for _, count in counts])
-    wanted: dict[str, set[int]] = {name: set() for name, _ in counts}
-    for flat in picked.tolist():
-        place = int(np.searchsorted(ends, flat, side="right"))
-        wanted[counts[place][0]].add(flat - int(ends[place]) + counts[place][1])
-    titles = {target.title(path): path.name for path in target.shards}
-    for finding in verdict.findings:
-        name = titles.get(finding.shard or "")
-        if finding.row is not None and name in wanted:
-            wanted[name].add(finding.row)
-    return wanted
 
 
 def pack_bounds(rows: Rows, row: int) -> PackBounds | None:

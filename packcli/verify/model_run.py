@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from packcli.batch import model_inputs
+from packcli.contract.offsets import Offsets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from packcli.contract.offsets import Offsets
     from packcli.verify.model_pack import ModelPack
     from packcli.verify.tiny_model import TinyModel
 
@@ -165,8 +165,6 @@ def run_alone(
 
 
 def _patches(packs: Sequence[ModelPack]) -> dict[str, Offsets]:
-    from packcli.contract.offsets import Offsets  # noqa: PLC0415 - annotations elsewhere
-
     kinds = {"pixel_values": "image_grid_thw", "pixel_values_videos": "video_grid_thw"}
     return {
         name: Offsets.from_lengths([int(getattr(p, grids).prod(axis=1).sum()) for p in packs])
@@ -194,14 +192,14 @@ def compare(packed: Forward, alone: Alone, *, pairs: bool = False) -> Compared:
         bits = range(max(1, (count - 1).bit_length()) if count > 1 else 0)
         groups = [(numbers >> bit & 1) == side for bit in bits for side in (0, 1)]
     for group in groups:
-        by_sample = _gradient(packed, alone, group)
+        by_sample = gradient(packed, alone, group)
         outside = np.where(group & ~(group.sum() == 1), np.nan, by_sample)
         for member in np.flatnonzero(group):
             seen[member] = np.fmax(seen[member], outside)
     return Compared(difference, seen)
 
 
-def _gradient(packed: Forward, alone: Alone, group: NDArray[np.bool_]) -> NDArray[np.float32]:
+def gradient(packed: Forward, alone: Alone, group: NDArray[np.bool_]) -> NDArray[np.float32]:
     """(B,) largest gradient of a group's logits by the inputs of each sample."""
     import torch  # noqa: PLC0415 - heavy
 
@@ -210,7 +208,7 @@ def _gradient(packed: Forward, alone: Alone, group: NDArray[np.bool_]) -> NDArra
         torch.randn(packed.logits.shape, generator=torch.Generator().manual_seed(0)) * rows[:, None]
     )
     leaves = list(packed.leaves)
-    gradients = torch.autograd.grad(
+    gradients: tuple[Any, ...] = torch.autograd.grad(
         packed.logits,
         [packed.leaves[name] for name in leaves],
         weights,
@@ -218,11 +216,11 @@ def _gradient(packed: Forward, alone: Alone, group: NDArray[np.bool_]) -> NDArra
         allow_unused=True,
     )
     largest = np.zeros(len(group), dtype=np.float32)
-    for name, gradient in zip(leaves, gradients, strict=True):
-        if gradient is None:
+    for name, slope in zip(leaves, gradients, strict=True):
+        if slope is None:
             continue
         place = alone.expected if name == "tokens" else alone.patches[name]
-        each = gradient.abs().reshape(-1, gradient.shape[-1]).amax(dim=-1).numpy()
+        each = slope.abs().reshape(-1, slope.shape[-1]).amax(dim=-1).numpy()
         for sample, rows_of in enumerate(place.slices()):
             largest[sample] = max(largest[sample], each[rows_of].max(initial=0.0))
     return largest

@@ -10,12 +10,15 @@ from packcli.verify.contract_level import check_contract
 from packcli.verify.targets import open_target
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from packcli.contract.model import ModelFacts
     from packcli.verify.kernel_level import KernelOptions
+    from packcli.verify.model_level import ModelOptions
+    from packcli.verify.targets import Target
 
-Level = Literal["contract", "kernel"]
+Level = Literal["contract", "kernel", "model"]
 
 
 def verify(
@@ -23,6 +26,7 @@ def verify(
     *,
     facts: ModelFacts | None = None,
     kernel: KernelOptions | None = None,
+    model: ModelOptions | None = None,
     max_findings: int = 100,
 ) -> Verdict:
     """Check datasets or Parquet files.
@@ -30,25 +34,59 @@ def verify(
     Args:
         paths: packcli datasets, folders of Parquet files, or Parquet files.
         facts: the model of files that have no manifest.
-        kernel: how the kernel level runs; None stops at the contract level.
+        kernel: how the kernel level runs; None leaves it out.
+        model: how the model level runs; None leaves it out.
         max_findings: findings that are kept in full; all are counted.
 
     Raises:
         InputError: a path or manifest cannot be used.
-        UsageError: no kernel has the name that was asked for.
-        EnvironmentLacksError: a kernel that was asked for cannot run here.
+        UsageError: no kernel has the name that was asked for, or the model is another's.
+        EnvironmentLacksError: a kernel or model that was asked for cannot run here.
     """
-    verdict = Verdict("contract" if kernel is None else "kernel", limit=max_findings)
+    level: Level = "contract" if kernel is None else "kernel"
+    verdict = Verdict(level if model is None else "model", limit=max_findings)
     several = len(paths) > 1
     targets = [replace(open_target(path, facts), among_others=several) for path in paths]
-    if kernel is None:
-        for target in targets:
-            check_contract(target, verdict)
-        return verdict
-    from packcli.verify import kernel_level  # noqa: PLC0415 - loads torch's users
-
-    chosen = [kernel_level.choose_kernels(kernel, target.facts) for target in targets]
-    for target, kernels in zip(targets, chosen, strict=True):
+    # what cannot run here is told before any shard is read
+    deeper = [_deeper(target, kernel, model) for target in targets]
+    for target, levels in zip(targets, deeper, strict=True):
         check_contract(target, verdict)
-        kernel_level.check_kernels(target, kernels, kernel, verdict)
+        for check in levels:
+            check(verdict)
     return verdict
+
+
+def _deeper(
+    target: Target, kernel: KernelOptions | None, model: ModelOptions | None
+) -> list[Callable[[Verdict], None]]:
+    """Prepare the levels above the contract."""
+    levels: list[Callable[[Verdict], None]] = []
+    if kernel is not None:
+        from packcli.verify import kernel_level  # noqa: PLC0415 - loads torch's users
+
+        kernels = kernel_level.choose_kernels(kernel, target.facts)
+        levels.append(lambda verdict: kernel_level.check_kernels(target, kernels, kernel, verdict))
+    if model is not None:
+        from packcli.verify import model_level  # noqa: PLC0415 - loads torch's users
+
+        tiny = model_level.open_model(model, target.facts)
+        levels.append(lambda verdict: model_level.check_model(target, tiny, model, verdict))
+    return levels
+
+
+def verify_against(paths: list[Path], origin: list[Path], verdict: Verdict) -> None:
+    """Add to a verdict whether datasets hold the samples of those that they were made from.
+
+    Args:
+        paths: packed datasets, taken together.
+        origin: encoded datasets, taken together.
+        verdict: takes the findings.
+
+    Raises:
+        InputError: a path or manifest cannot be used.
+    """
+    from packcli.verify.against import check_against  # noqa: PLC0415 - only this check needs it
+
+    several = len(paths) > 1
+    targets = [replace(open_target(path, None), among_others=several) for path in paths]
+    check_against(targets, [open_target(path, None) for path in origin], verdict)

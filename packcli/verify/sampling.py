@@ -46,6 +46,19 @@ class Chosen(NamedTuple):
     rows: Rows
     place: int
 
+    def names(self, sample: int, count: int) -> tuple[str | None, str | None]:
+        """Return id and source of a sample; None where they do not name `count` samples."""
+        return self._named("sample_ids", sample, count), self._named(
+            "sample_sources", sample, count
+        )
+
+    def _named(self, column: str, sample: int, count: int) -> str | None:
+        cells = self.rows.cells.get(column)
+        if cells is None or cells.rows is None or cells.inner is not None:
+            return None
+        first, last = cells.rows[self.place : self.place + 2].tolist()
+        return str(cells.values[first + sample]) if last - first == count else None
+
 
 def chosen_rows(
     target: Target, choice: Choice, columns: Sequence[str], verdict: Verdict

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -84,8 +83,8 @@ def build(directory: Path, facts: ModelFacts, seed: int = 0) -> TinyModel:
         seed: of the weights.
 
     Raises:
-        InputError: transformers has no model of this config.
-        EnvironmentLacksError: transformers or torch is not installed.
+        InputError: transformers cannot read the config.
+        EnvironmentLacksError: transformers or torch, or a model of this type, is not here.
     """
     try:
         import torch  # noqa: PLC0415 - heavy
@@ -100,7 +99,8 @@ def build(directory: Path, facts: ModelFacts, seed: int = 0) -> TinyModel:
     linear = shrink(config, facts)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        module = _class_of(config, directory)._from_config(config, dtype=torch.float32)
+        maker = _class_of(config, directory)
+        module = maker._from_config(config, dtype=torch.float32)  # noqa: SLF001 - what AutoModel calls
         _spread(module)
     return TinyModel(module.eval(), type(module).__name__, facts, _patch_width(config), linear)
 
@@ -113,7 +113,9 @@ def _class_of(config: Any, directory: Path) -> Any:  # noqa: ANN401 - classes of
         mapping = getattr(modeling_auto, f"MODEL_FOR_{name}_MAPPING_NAMES")
         if config.model_type in mapping:
             return getattr(transformers, mapping[config.model_type])
-    raise InputError(f"{directory}: transformers has no model of type {config.model_type!r}")
+    raise EnvironmentLacksError(
+        f"{directory}: this transformers has no model of type {config.model_type!r}"
+    )
 
 
 def _spread(module: Any) -> None:  # noqa: ANN401 - a torch module
@@ -191,7 +193,6 @@ def _patch_width(config: Any) -> int:  # noqa: ANN401 - a transformers config
     return int(channels * getattr(vision, "temporal_patch_size", 1) * vision.patch_size**2)
 
 
-def model_type(directory: Path) -> str:
-    """Return the `model_type` that config.json states, empty where it states none."""
-    document = json.loads((directory / "config.json").read_text(encoding="utf-8"))
-    return str(document.get("model_type", ""))
+def choose_attention(tiny: TinyModel, name: str) -> None:
+    """Choose the attention of a model; the doors that ask for a GPU are passed by."""
+    tiny.module.config._attn_implementation = name  # noqa: SLF001 - its setter reaches all parts

@@ -29,18 +29,13 @@ def test_demo_again_and_for_another_family(call, broken, tmp_path):
         assert ended.status == 0, ended.err
 
 
-def test_demo_fails_when_the_broken_pack_passes(call, broken, tmp_path, monkeypatch):
-    monkeypatch.setattr("packcli.cli.demo.bundled", lambda _: bundled(tmp_path))
-    sample_data = __import__("packcli.cli.bundled", fromlist=["bundled"]).bundled("sample_data")
-
-    def bundled(folder):
-        data = folder / "data"
-        if not data.exists():
-            (data / "broken").mkdir(parents=True)
-            for name in ("chats.jsonl", "media", "models"):
-                (data / name).symlink_to(sample_data / name)
-            (data / "broken" / "position.reset").symlink_to(sample_data / "good")
-        return data
-
+def test_demo_fails_when_the_broken_pack_passes(call, sample_data, packed, tmp_path, monkeypatch):
+    data = tmp_path / "data"
+    (data / "broken").mkdir(parents=True)
+    for name in ("chats.jsonl", "media", "models"):
+        (data / name).symlink_to(sample_data / name)
+    (data / "broken" / "position.reset").symlink_to(packed)
+    monkeypatch.setattr("packcli.cli.demo.bundled", lambda _: data)
     ended = call("demo", "-o", tmp_path / "demo")
+    assert ended.out.count("verdict  PASSED") == 2
     assert ended.status == 1

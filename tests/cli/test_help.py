@@ -77,7 +77,7 @@ def test_examples_work_on_the_bundled_data(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "sample_data").symlink_to(sample_data)
     (tmp_path / "lengths.txt").write_text("10 6 5 4 3 2")
-    if name not in {"encode"}:
+    if name != "encode":
         (tmp_path / "encoded").symlink_to(encoded())
     if name not in {"encode", "pack"}:
         (tmp_path / "packed").symlink_to(packed)
@@ -119,6 +119,6 @@ def test_options_of_encode_reach_the_job(call, sample_data, tmp_path, monkeypatc
     monkeypatch.setattr("packcli.encode.run.encode", encode)
     model = sample_data / "models" / "qwen3_vl"
     call("encode", "a.jsonl", "--model", model, "-o", tmp_path / "out")
-    ((inputs, job, writing),) = seen
+    ((_, job, writing),) = seen
     assert job == EncodeJob(model, None, EncodeOptions())
     assert (writing.workers, writing.overwrite, writing.resume) == (1, False, True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import random
 from hashlib import sha256
 
 import numpy as np
@@ -302,3 +303,41 @@ def test_typed_control_strings_make_no_slots(encode):
     assert IMAGE_PAD not in ids
     assert ids.count(1793) == 2  # <|im_start|>
     assert row["media"] == []
+
+
+ODD = [None, True, -1, 2.5, 10**30, float("inf"), "", "<image>", [], {}, [None], {"type": "image"}]
+ODD += ["media/dot.png", ["media/dot.png"], [["media/dot.png"]], {"url": "media/dot.png"}, "data:,"]
+KEYS = ["images", "videos", "image", "tools", "system", "id", "fps", "num_frames", "max_pixels"]
+KEYS += ["text", "content", "role", "value", "loss", "loss_scale", "tool_calls", "messages"]
+
+
+def mutated(value, chance):
+    """The same JSON with one place changed, left out or added."""
+    if isinstance(value, dict | list) and value and chance.random() < 0.8:
+        value = value.copy()
+        place = chance.choice([*value] if isinstance(value, dict) else range(len(value)))
+        if chance.random() < 0.1:
+            del value[place]
+        elif isinstance(value, dict) and chance.random() < 0.2:
+            value[chance.choice(KEYS)] = chance.choice(ODD)
+        else:
+            value[place] = mutated(value[place], chance)
+        return value
+    return chance.choice(ODD)
+
+
+def test_any_broken_record_is_a_sample_or_a_line(sample_data, tmp_path):
+    chance = random.Random(11)
+    chats = [json.loads(line) for line in (sample_data / "chats.jsonl").read_bytes().splitlines()]
+    records = []
+    for _ in range(1500):
+        record = chance.choice(chats)
+        for _ in range(chance.randint(1, 3)):
+            record = mutated(record, chance)
+        records.append(record)
+    path = write_lines(tmp_path / "in.jsonl", records)
+    written = run(path, tmp_path / "out", media_root=sample_data)
+    assert len(written.rows) + len(written.rejected) == len(records)
+    assert min(len(written.rows), len(written.rejected)) > 200
+    assert len(set(written.codes)) >= 7
+    assert all("; " in line["message"] for line in written.rejected)

@@ -196,9 +196,10 @@ def test_resume_after_an_error_gives_the_same_bytes(encoded, tmp_path, monkeypat
             raise KeyboardInterrupt
         return load(*arguments)
 
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patch:
         patch.setattr(fill, "load", failing)
-        pack([encoded()], BINPACK, Writing(resumed, **SMALL))
+        with pytest.raises(KeyboardInterrupt):
+            pack([encoded()], BINPACK, Writing(resumed, **SMALL))
     assert not (resumed / "_SUCCESS").exists()
     kept = [path for path in (resumed / "data").iterdir() if path.suffix == ".parquet"]
     assert len(kept) == 1
@@ -209,9 +210,10 @@ def test_resume_after_an_error_gives_the_same_bytes(encoded, tmp_path, monkeypat
 
 
 def test_other_options_do_not_resume(encoded, tmp_path, monkeypatch):
-    with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
+    with monkeypatch.context() as patch:
         patch.setattr(fill, "load", lambda *_: 1 // 0)
-        pack([encoded()], BINPACK, Writing(tmp_path / "out"))
+        with pytest.raises(ZeroDivisionError):
+            pack([encoded()], BINPACK, Writing(tmp_path / "out"))
     with pytest.raises(InputError, match=r"options\.capacity"):
         pack([encoded()], PlanOptions(4096), Writing(tmp_path / "out"))
 

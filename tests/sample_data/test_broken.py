@@ -9,16 +9,21 @@ import pyarrow.parquet as pq
 import pytest
 
 from packcli.contract.rules import BY_CODE
+from packcli.families import open_family
 from packcli.verify.kernel_level import KernelOptions
-from packcli.verify.run import verify
+from packcli.verify.model_level import ModelOptions
+from packcli.verify.run import verify, verify_against
 
 DATA = Path(__file__).resolve().parents[2] / "sample_data"
 BROKEN = {path.name: path for path in sorted((DATA / "broken").iterdir()) if path.is_dir()}
-KERNELS = {
-    name: json.loads((path / "args.json").read_text("utf-8"))["kernel"]
+FLAGS = {
+    name: json.loads((path / "args.json").read_text("utf-8"))
     for name, path in BROKEN.items()
     if (path / "args.json").exists()
 }
+KERNELS = {name: flags["kernel"] for name, flags in FLAGS.items() if "kernel" in flags}
+MODELS = {name: flags["model"] for name, flags in FLAGS.items() if "model" in flags}
+AGAINST = {name: flags["against"] for name, flags in FLAGS.items() if "against" in flags}
 NOT_IN_FILES = {
     "isolation.control": "a kernel earns it that does not notice sabotage; no file can",
 }
@@ -29,7 +34,7 @@ def test_every_code_has_a_folder_but_those_that_no_file_can_earn():
     assert BROKEN.keys() - BY_CODE.keys() == set()
 
 
-@pytest.mark.parametrize("code", sorted(BROKEN.keys() - KERNELS.keys()))
+@pytest.mark.parametrize("code", sorted(BROKEN.keys() - FLAGS.keys()))
 def test_contract_level_finds_the_code_and_nothing_else(code):
     verdict = verify([BROKEN[code]])
     assert set(verdict.counts) == {code}
@@ -45,8 +50,28 @@ def test_kernel_names_the_samples_that_see_each_other(code):
     assert "sample 1 ('cat') sees sample 0 ('week') from token" in finding.message
 
 
-def test_isolation_folders_are_those_with_a_kernel():
-    assert KERNELS.keys() == {code for code in BROKEN if code.startswith("isolation.")}
+@pytest.mark.parametrize(
+    ("code", "on_disk"), [("isolation.model", "position.reset"), ("model.slots", "slot.count")]
+)
+def test_a_model_shows_what_the_contract_level_says(code, on_disk):
+    directory = DATA.parent / MODELS[code]
+    facts = open_family(directory).facts
+    verdict = verify([BROKEN[code]], facts=facts, model=ModelOptions(directory))
+    assert set(verdict.counts) == {on_disk, code}
+
+
+@pytest.mark.parametrize("code", AGAINST)
+def test_samples_are_compared_with_those_they_were_made_from(code):
+    verdict = verify([BROKEN[code]])
+    assert verdict.passed
+    verify_against([BROKEN[code]], [DATA.parent / AGAINST[code]], verdict)
+    assert set(verdict.counts) == {code}
+    assert all(finding.source and finding.sample_id for finding in verdict.findings)
+
+
+def test_every_flag_is_tried():
+    tried = (KERNELS, MODELS, AGAINST)
+    assert sum(map(len, tried)) == len(FLAGS)
 
 
 def test_lost_boundary_is_found_on_disk_and_by_the_kernel_at_the_same_token():

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
+from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -21,7 +22,8 @@ from packcli.shards.directory import OutputDirectory
 from packcli.shards.manifest import Manifest
 from packcli.train import MediaLoader, PackCollator, PackDataset
 
-CAPACITY = 2048
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -35,25 +37,41 @@ class Made:
 
     def collator(self):
         dataset = PackDataset(self.packed)
-        media = MediaLoader(dataset.source.manifest, self.media_root, self.model)
+        media = MediaLoader(dataset.manifest, self.media_root, self.model)
         return PackCollator(dataset.facts, media)
+
+
+def _made(folder: Path, sample_data: Path, family: str, step: int, capacity: int) -> Made:
+    model = sample_data / "models" / family
+    lines = (sample_data / "chats.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    (folder / "chats.jsonl").write_text("".join(lines[::step]), encoding="utf-8")
+    job = EncodeJob(model, sample_data, EncodeOptions())
+    encode([folder / "chats.jsonl"], job, EncodeWriting(folder / "encoded"))
+    options = PlanOptions(capacity=capacity)
+    pack([folder / "encoded"], options, PackWriting(folder / "packed"))
+    return Made(model, folder / "encoded", folder / "packed", sample_data)
 
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory, sample_data):
     """Give a function: family name to its datasets, made from sample_data/chats.jsonl."""
-    done: dict[str, Made] = {}
 
+    @cache
     def make(family: str) -> Made:
-        if family not in done:
-            folder = tmp_path_factory.mktemp(family)
-            model = sample_data / "models" / family
-            job = EncodeJob(model, None, EncodeOptions())
-            encode([sample_data / "chats.jsonl"], job, EncodeWriting(folder / "encoded"))
-            options = PlanOptions(capacity=CAPACITY)
-            pack([folder / "encoded"], options, PackWriting(folder / "packed"))
-            done[family] = Made(model, folder / "encoded", folder / "packed", sample_data)
-        return done[family]
+        return _made(tmp_path_factory.mktemp(family), sample_data, family, 1, 2048)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def few(tmp_path_factory, sample_data):
+    """Give the same of every ninth record: small enough to train on."""
+
+    @cache
+    def make(family: str) -> Made:
+        step = 3 if family == "text" else 9
+        capacity = 2048 if family == "qwen2_5_vl" else 1024  # its videos are long
+        return _made(tmp_path_factory.mktemp(f"{family}_few"), sample_data, family, step, capacity)
 
     return make
 

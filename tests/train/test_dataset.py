@@ -31,7 +31,9 @@ def test_rows_are_those_of_the_shards(made):
 
 def test_row_of_other_readers_reads_the_same(made):
     packed = made("qwen3_vl").packed
-    for pack, row in zip(PackDataset(packed), pq.read_table(packed / "data").to_pylist(), strict=False):
+    for pack, row in zip(
+        PackDataset(packed), pq.read_table(packed / "data").to_pylist(), strict=False
+    ):
         other = Pack.from_row(row)
         assert other.media == pack.media
         assert np.array_equal(other.mrope_position_ids, pack.mrope_position_ids)

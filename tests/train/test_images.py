@@ -72,7 +72,9 @@ def test_frames_are_those_of_the_file(sample_data):
     every, _ = load_video(str(path), backend="pyav")
     found = read_frames(MediaBytes("ball", path), (0, 5, 5, 23))
     assert np.array_equal(found, np.asarray(every)[[0, 5, 5, 23]])
-    assert np.array_equal(read_frames(MediaBytes("ball", None, path.read_bytes()), (3,))[0], every[3])
+    assert np.array_equal(
+        read_frames(MediaBytes("ball", None, path.read_bytes()), (3,))[0], every[3]
+    )
 
 
 def test_frames_that_are_not_there(sample_data):

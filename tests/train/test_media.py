@@ -72,9 +72,9 @@ def test_limits_of_the_encoding_call_are_found_again(made, tmp_path):
     job = EncodeJob(data.model, None, options)
     encode([data.media_root / "chats.jsonl"], job, Writing(tmp_path / "small"))
     dataset = PackDataset(tmp_path / "small")
-    loader = MediaLoader(dataset.source.manifest, data.media_root, data.model)
+    loader = MediaLoader(dataset.manifest, data.media_root, data.model)
     media, before = media_of(dataset), media_of(PackDataset(data.encoded))
-    for uri, medium in media.items():
+    for medium in media.values():
         assert loader.load(medium).shape[0] == np.prod(medium.grid)
     smaller = [uri for uri in media if np.prod(media[uri].grid) < np.prod(before[uri].grid)]
     assert {"media/sunset.jpg", "media/ball.mp4"} <= set(smaller)
@@ -163,9 +163,17 @@ def test_exif_policy_of_encode_holds_after_packing(made, tmp_path):
     pack([tmp_path / "a"], PlanOptions(), PackWriting(tmp_path / "b"))
     dataset = PackDataset(tmp_path / "b")
     (medium,) = dataset[0].media
-    loader = MediaLoader(dataset.source.manifest, data.media_root, data.model)
+    loader = MediaLoader(dataset.manifest, data.media_root, data.model)
     assert loader.load(medium).shape[0] == np.prod(medium.grid)
     # stored sideways: another size than with its orientation applied
     upright = media_of(PackDataset(data.packed))["media/flower.jpg"]
     assert (medium.height, medium.width) == (upright.width, upright.height)
     assert Path(medium.uri).name == "flower.jpg"
+
+
+def test_family_whose_pixels_are_laid_out_in_another_way(made):
+    data, medium = first(made)
+    manifest = read_manifest(data.packed)
+    other = replace(manifest, model=replace(manifest.model, family="internvl"))
+    with pytest.raises(InputError, match="pixels of family internvl are not prepared here"):
+        MediaLoader(other, data.media_root, data.model).load(medium)

@@ -32,7 +32,9 @@ def test_every_pack_once_over_ranks_and_workers(many, ranks, workers):
     assert sorted(seen) == sorted(f"s{n}" for n in range(101))
 
 
-@pytest.mark.parametrize("options", [StreamOptions(), StreamOptions(3), StreamOptions(max_tokens=90)])
+@pytest.mark.parametrize(
+    "options", [StreamOptions(), StreamOptions(3), StreamOptions(max_tokens=90)]
+)
 def test_order_does_not_depend_on_workers(many, options):
     alone = loaded(PackStream(many, options, ranks=(1, 2)), 0)
     assert alone == loaded(PackStream(many, options, ranks=(1, 2)), 2)

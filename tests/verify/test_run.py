@@ -1,5 +1,6 @@
 """The whole of stage 3: what `verify` says of datasets and of files that others wrote."""
 
+import contextlib
 import json
 import math
 import shutil
@@ -14,7 +15,6 @@ from hypothesis import strategies as st
 from packcli.contract.errors import (
     EnvironmentLacksError,
     InputError,
-    PackcliError,
     UsageError,
 )
 from packcli.contract.model import ModelFacts
@@ -24,7 +24,7 @@ from packcli.contract.verdict import Verdict
 from packcli.families import open_family
 from packcli.shards.arrow import to_rows
 from packcli.shards.reader import Shard
-from packcli.verify import kernel_level, kernels
+from packcli.verify import kernels, sampling
 from packcli.verify.isolation import check_attention
 from packcli.verify.kernel_level import KernelOptions, choose_kernels, finite, pack_bounds
 from packcli.verify.run import verify
@@ -240,12 +240,8 @@ def test_a_hostile_manifest_is_refused_or_found_broken(packed, tmp_path, value):
             continue
         inner[path[-1]] = value
         (small / "manifest.json").write_text(json.dumps(changed))
-        try:
-            passed = verify([small]).passed
-        except PackcliError as error:
-            passed = False
-            assert error.exit_code == 3
-        assert not passed, (path, value)
+        with contextlib.suppress(InputError):
+            assert not verify([small]).passed, (path, value)
 
 
 def test_several_datasets_are_told_apart(packed, encoded, copy):
@@ -440,15 +436,15 @@ def test_kinds_follow_the_model():
 
 def test_the_seed_chooses_packs_and_findings_add_to_them(copy):
     def rows(seed):
-        verdict, target = Verdict(), kernel_level_target(copy)
-        return kernel_level._choose_rows(target, KernelOptions(sample=2, seed=seed), verdict)
+        verdict, target = Verdict(), target_of(copy)
+        return sampling._choose(target, KernelOptions(sample=2, seed=seed), verdict)
 
     assert rows(1) == rows(1)
     assert len({str(rows(seed)) for seed in range(8)}) > 1
     assert sum(map(len, rows(1).values())) == 2
 
 
-def kernel_level_target(path):
+def target_of(path):
     from packcli.verify.targets import open_target
 
     return open_target(path, None)

@@ -54,6 +54,24 @@ DATASET = (
         "pack again from the encoded shards",
     ),
     Rule(
+        "sample.missing",
+        15,
+        "every sample that the source gives is in a pack, or in rejected.jsonl",
+        "pack again from all encoded shards of the source",
+    ),
+    Rule(
+        "sample.changed",
+        15,
+        "a packed sample is what encode makes of its record",
+        "the record, its media or the model directory changed after encode: encode and pack again",
+    ),
+    Rule(
+        "sample.extra",
+        15,
+        "every packed sample is one that the source gives, as often as it gives it",
+        "name every input that the dataset was made from, or encode and pack again",
+    ),
+    Rule(
         "isolation.attention",
         20,
         "a varlen attention kernel, given the stored boundaries, keeps samples apart",
@@ -70,6 +88,18 @@ DATASET = (
         20,
         "the causal convolution reads no token of the sample before",
         "mend cu_seqlens; pass seq_idx to the convolution",
+    ),
+    Rule(
+        "isolation.model",
+        20,
+        "a model, given the collator's arguments, computes every sample as if it stood alone",
+        "mend the boundaries; the message names the samples that see each other, and where",
+    ),
+    Rule(
+        "model.slots",
+        20,
+        "the model's own forward finds as many image and video features as slots",
+        "see slot.count: grids and pad tokens of the pack do not belong together",
     ),
     Rule(
         "isolation.control",

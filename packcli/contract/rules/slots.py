@@ -127,15 +127,18 @@ def _frames(grids: NDArray[np.int64], kind: str, facts: ModelFacts) -> NDArray[n
 
 
 def _mm_type(packs: Packs, rows: Rows) -> Iterator[Hit]:
-    del rows
     ids, stored = packs.columns["input_ids"], packs.columns["mm_token_type_ids"]
     expected = np.zeros(len(ids), dtype=np.int8)
     for kind, _, token in _kinds(packs.facts):
         expected[ids == token] = 1 if kind == "image" else 2
+    if packs.facts.token_type_ids and "token_type_ids" in rows.cells:
+        again = rows.cells["token_type_ids"].values
+        # one hit a sample: where the first column is right, the second one is looked at
+        stored = np.where(stored == expected, again, stored)
     yield from token_hits(
         packs,
         stored != expected,
-        lambda token: f"mm_token_type_ids is {stored[token]}, expected {expected[token]}",
+        lambda token: f"the type of the token is {stored[token]}, expected {expected[token]}",
     )
 
 
@@ -217,7 +220,7 @@ SLOTS = (
     Rule(
         "mm_type.value",
         10,
-        "mm_token_type_ids is 1 at image slots, 2 at video slots, else 0",
+        "token types are 1 at image slots, 2 at video slots, else 0",
         "derive it from input_ids",
         ("model with media", "mm_token_type_ids"),
         check=_mm_type,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -25,9 +24,7 @@ MAX_PIXELS = 178_956_970
 
 _ORIENTATION = 0x0112
 _SIDEWAYS = (5, 6, 7, 8)
-_LATE_METADATA = re.compile(
-    rb"eXIf|(?:tEXt|zTXt|iTXt)(?:XML:com\.adobe\.xmp|Raw profile type exif)"
-)
+_LATE_CHUNKS = (b"eXIf", b"XML:com.adobe.xmp", b"Raw profile type exif")
 _STRIPS, _TILES = (273, 279), (324, 325)
 
 
@@ -124,15 +121,23 @@ def _late_png_metadata(stream: BinaryIO) -> dict[str, Any]:
     """Read what may stand behind the pixels of a PNG, in the last 64 KiB."""
     tail = read_tail(stream)
     found: dict[str, Any] = {}
-    for match in _LATE_METADATA.finditer(tail):
-        chunks: Any = PngImagePlugin.PngStream(io.BytesIO(tail[max(0, match.start() - 4) :]))
-        try:
-            kind, place, length = chunks.read()
-            chunks.crc(kind, chunks.call(kind, place, length))
-        except Exception:  # noqa: BLE001, S112 - no chunk but pixels that happen to spell its name
-            continue
-        found |= chunks.im_info
+    for name in _LATE_CHUNKS:
+        place = tail.find(name)
+        while place >= 0:
+            found |= _chunk_at(tail, place - (4 if name == b"eXIf" else 8))
+            place = tail.find(name, place + 1)
     return found
+
+
+def _chunk_at(tail: bytes, start: int) -> dict[str, Any]:
+    """Read the chunk that may start there, with Pillow's own reader."""
+    chunks: Any = PngImagePlugin.PngStream(io.BytesIO(tail[max(0, start) :]))
+    try:
+        kind, place, length = chunks.read()
+        chunks.crc(kind, chunks.call(kind, place, length))
+    except Exception:  # noqa: BLE001 - no chunk but pixels that happen to spell its name
+        return {}
+    return chunks.im_info
 
 
 def _tiff_cut_short(image: Any, stream: BinaryIO) -> bool:  # noqa: ANN401 - TiffImageFile, after its format was asked

@@ -68,7 +68,7 @@ def stepped_frames(total: int, fps: float, sampling: Sampling) -> NDArray[np.int
         raise Rejection(
             "video_too_short", f"{total} frames, {count} asked for; lower num_frames or drop it"
         )
-    return _float_steps(total, count) if count else np.empty(0, dtype=np.int32)
+    return float_steps(total, count) if count else np.empty(0, dtype=np.int32)
 
 
 def spread_frames(total: int, fps: float, sampling: Sampling) -> NDArray[np.int32]:
@@ -111,25 +111,6 @@ def patch_times(times: Sequence[float], temporal: int) -> tuple[float, ...]:
     )
 
 
-def _float_steps(total: int, count: int) -> NDArray[np.int32]:
-    """Return ``torch.arange(0, total, total / count).int()``, bit for bit.
-
-    torch rounds to float32 the start of every eight values, then each value, and only in whole
-    blocks of sixteen; beyond some 5,000 frames that decides which frame is taken. Where rounding
-    makes torch add a frame past the end, upstream fails with an IndexError: it is left out here.
-    """
-    step = total / count
-    size = ceil(total / step)
-    index = np.arange(size)
-    lane = index % _LANES
-    starts = ((index - lane) * step).astype(np.float32).astype(np.float64)
-    values = (starts + lane * step).astype(np.float32)
-    tail = size // _UNROLLED * _UNROLLED
-    values[tail:] = (index[tail:] * step).astype(np.float32)
-    frames = values.astype(np.int32)
-    return frames[frames < total]
-
-
 def even_frames(video: VideoMetadata, count: int | None) -> NDArray[np.int32]:
     """Take frames at equal distances from the first one on.
 
@@ -167,3 +148,30 @@ def frame_times(video: VideoMetadata, frames: NDArray[np.int32]) -> tuple[float,
     if video.times is not None:
         return tuple(video.times[index] for index in frames.tolist())
     return tuple(index / video.fps for index in frames.tolist())
+
+
+def float_steps(total: int, count: int, start: float = 0.0) -> NDArray[np.int32]:
+    """Return ``torch.arange(start, total, total / count).int()``, bit for bit.
+
+    torch rounds to float32 the start of every eight values, then each value, and only in whole
+    blocks of sixteen; beyond some 5,000 frames that decides which frame is taken. Where rounding
+    makes torch add a frame past the end, upstream fails with an IndexError: it is left out here.
+
+    Args:
+        total: frames in the video.
+        count: frames to take.
+        start: the first one, cut off.
+
+    Returns:
+        (frames taken,) int32, frame numbers.
+    """
+    step = total / count
+    size = ceil((total - start) / step)
+    index = np.arange(size)
+    lane = index % _LANES
+    starts = (start + (index - lane) * step).astype(np.float32).astype(np.float64)
+    values = (starts + lane * step).astype(np.float32)
+    tail = size // _UNROLLED * _UNROLLED
+    values[tail:] = (start + index[tail:] * step).astype(np.float32)
+    frames = values.astype(np.int32)
+    return frames[frames < total]

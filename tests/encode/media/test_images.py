@@ -121,6 +121,7 @@ def test_size_of_every_kind_without_a_pixel(name, request):
     assert header(data) == SIZE
 
 
+@pytest.mark.filterwarnings("ignore:Palette images")
 @pytest.mark.parametrize("name", KNOWN)
 def test_size_equals_the_decoded(name):
     data = made(name)
@@ -151,6 +152,7 @@ def test_orientations_that_are_none_turn_nothing(value):
     assert header(data) == decoded(data) == SIZE
 
 
+@pytest.mark.filterwarnings("ignore:Metadata Warning")
 def test_orientation_of_two_values_is_none():
     exif = Image.Exif()
     exif[0x0112] = 6

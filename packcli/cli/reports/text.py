@@ -1,0 +1,38 @@
+"""A verdict for people: a few lines, the last of which says whether it passed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from packcli.cli.reports.safe import plain
+
+if TYPE_CHECKING:
+    from packcli.contract.verdict import Proof, Verdict
+
+
+def render(verdict: Verdict) -> str:
+    """Say in a few lines what was checked, what was found, and whether it passed."""
+    checked = verdict.checked
+    lines = [
+        f"contract {checked['packs']:,} packs, {checked['samples']:,} samples, "
+        f"{checked['tokens']:,} tokens in {checked['shards']:,} shards: "
+        + (f"{sum(verdict.counts.values()):,} findings" if verdict.counts else "every rule holds")
+    ]
+    lines += [proof_line(proof) for proof in verdict.proofs]
+    lines += [f"finding  {f.code}: {f.where()}: {f.message}" for f in verdict.findings]
+    hidden = sum(verdict.counts.values()) - len(verdict.findings)
+    lines += [f"finding  … and {hidden:,} more"] if hidden else []
+    lines += [f"skipped  {code}: {why}" for code, why in sorted(verdict.skipped.items())]
+    lines.append(f"verdict  {'PASSED' if verdict.passed else 'FAILED'}")
+    return "\n".join(plain(line) for line in lines)
+
+
+def proof_line(proof: Proof) -> str:
+    """Say what one kernel or model proved."""
+    caught = sum(control["caught"] for control in proof["controls"])
+    return (
+        f"{proof['kind']:<9} {proof['kernel']} ({proof['version']}, {proof['device']}, "
+        f"{proof['dtype']}) on {proof['packs']:,} packs: deviation {proof['max_deviation']:.2g}, "
+        f"tolerance {proof['tolerance']}; {caught} of {len(proof['controls'])} sabotaged "
+        "packs caught"
+    )
