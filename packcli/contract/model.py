@@ -34,7 +34,7 @@ class Runs(StrEnum):
     GRID = "grid"
     """The whole grid."""
     TILE = "tile"
-    """Each [1, h, w] of it: a tile, a crop or a frame."""
+    """Each [1, h, w] of it: a tile or a frame."""
     ROW = "row"
     """Each row of slots."""
 
@@ -91,7 +91,7 @@ class ModelFacts:
         return patches // self.merge_size**2
 
     def unbroken(self, grids: ArrayLike) -> NDArray[np.int64]:
-        """Split image grids into parts whose slots stand side by side; `slots` holds of parts too.
+        """Split grids into parts whose slots stand side by side; `slots` holds of parts too.
 
         Args:
             grids: (n, 3) integers, patches.

@@ -12,20 +12,20 @@ from packcli.contract.errors import InputError, Rejection
 from packcli.encode.media.images import image_size
 from packcli.encode.media.sources import MediaRoot, locate
 from packcli.encode.media.videos import video_metadata
-from packcli.encode.raw import parse
-from packcli.encode.records import identity_of, read_record
+from packcli.encode.records.raw import parse
+from packcli.encode.records.reading import identity_of, read_record
 from packcli.encode.sample import Medium, Sample
-from packcli.encode.text import Placeholders, TextEncoder
+from packcli.encode.text.text_encoder import Placeholders, TextEncoder
 from packcli.families import open_family
 from packcli.families.family import PixelLimits, VideoMetadata
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from packcli.encode.conversation import JsonObject, Kind, MediaRef
     from packcli.encode.options import EncodeJob
-    from packcli.encode.raw import RawRecord
-    from packcli.encode.text import Draft, EncodedText
+    from packcli.encode.records.conversation import JsonObject, Kind, MediaRef
+    from packcli.encode.records.raw import RawRecord
+    from packcli.encode.text.text_encoder import Draft, EncodedText
     from packcli.families.family import Expansion, Family
 
 _LIST_FPS = 2.0

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from packcli.contract.model import Grid, ModelFacts
-    from packcli.encode.conversation import Kind
+    from packcli.encode.records.conversation import Kind
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from math import ceil, isqrt
 from typing import TYPE_CHECKING
 
-from packcli.contract.errors import InputError, Rejection
+from packcli.contract.errors import InputError
 from packcli.contract.model import ModelFacts
 from packcli.families.family import Expansion, ImagePlan, VideoMetadata, VideoOptions, VideoPlan
 from packcli.families.processors.anyres import AnyResolution, read_canvases
+from packcli.families.processors.clips import FrameCount, read_frame_count
 from packcli.families.processors.frames import even_frames, frame_times
 from packcli.families.processors.model_files import (
     flag,
@@ -22,7 +23,7 @@ from packcli.families.processors.sized import ClipRule, ImageRule, Sized, always
 
 if TYPE_CHECKING:
     from packcli.families.family import Choices, Family
-    from packcli.families.processors.model_files import ModelFiles, Values
+    from packcli.families.processors.model_files import ModelFiles
 
 MODEL_TYPES = ("llava_onevision",)
 
@@ -57,12 +58,13 @@ def open_model(files: ModelFiles, choices: Choices) -> Family:
     image = token_text(files, "image_token", text(own, "image_token", "<image>"))
     video = token_text(files, "video_token", text(own, "video_token", "<video>"))
     pooled = ceil(side / 2) ** 2
+    count = read_frame_count("llava_onevision", files.video, FrameCount("llava_onevision"))
 
     def plan(height: int, width: int) -> ImagePlan:
         return in_line(view + cut.features(height, width) - lost)
 
     def clip(metadata: VideoMetadata, options: VideoOptions) -> VideoPlan:
-        frames = even_frames(metadata, _asked(files.video, metadata, options))
+        frames = even_frames(metadata, count.of(metadata, options))
         # behind all frames stands one line end
         grid = (1, 1, frames.size * pooled + 1)
         return VideoPlan(grid, frames, frame_times(metadata, frames))
@@ -76,32 +78,8 @@ def open_model(files: ModelFiles, choices: Choices) -> Family:
             "overview_slots": view - lost,
             **cut.settings,
             "frame_slots": pooled,
-            **{f"video_{key}": files.video.get(key) for key in _SAMPLING},
+            **count.settings,
         },
         images=ImageRule(image, plan, written, always(in_line(view + 1 - lost))),
         videos=ClipRule(video, clip, lambda plan: one_run(video, plan.grid[2])),
     )
-
-
-_SAMPLING = ("do_sample_frames", "fps", "num_frames")
-
-
-def _asked(own: Values, metadata: VideoMetadata, options: VideoOptions) -> int | None:
-    """Tell how many frames to take, None for all.
-
-    Matches `BaseVideoProcessor.sample_frames` (video_processing_utils).
-    """
-    if options.fps is not None and options.num_frames is not None:
-        raise Rejection("bad_record", "fps and num_frames exclude each other; give one")
-    for name in ("min_frames", "max_frames", "min_pixels", "max_pixels"):
-        if getattr(options, name) is not None:
-            raise Rejection("bad_record", f"llava_onevision knows no {name}; leave it out")
-    asked = options.fps is not None or options.num_frames is not None
-    if metadata.listed or not (asked or flag(own, "do_sample_frames", default=False)):
-        return None
-    count, fps = options.num_frames, options.fps
-    if not asked:
-        count, fps = own.get("num_frames"), own.get("fps")
-    if count is not None or fps is None:
-        return count
-    return max(1, int(metadata.frames / metadata.fps * fps))

@@ -10,6 +10,7 @@ import numpy as np
 from packcli.contract.errors import InputError, Rejection
 from packcli.contract.model import ModelFacts, Runs
 from packcli.families.family import Expansion, ImagePlan, VideoMetadata, VideoOptions, VideoPlan
+from packcli.families.processors.clips import FrameCount
 from packcli.families.processors.frames import even_frames, frame_times
 from packcli.families.processors.model_files import media_facts, section, whole
 from packcli.families.processors.processor_config import read_image_limits
@@ -29,7 +30,9 @@ MODEL_TYPES = ("llava_onevision2",)
 
 _FACTS = ModelFacts("llava_onevision2", 151936, image_token_id=151655, runs=Runs.TILE)
 _PATCH, _MERGE = 14, 2
+_EVERY = FrameCount("llava_onevision2")
 _SMALLEST_SIDE = 28
+_DECIMALS = (1, 2)
 _PAD = "<|image_pad|>"
 _IMAGE = f"<|vision_start|>{_PAD}<|vision_end|>"
 _VIDEO = "<|vision_start|><|video_pad|><|vision_end|>"
@@ -62,8 +65,10 @@ def open_model(files: ModelFiles, choices: Choices) -> Family:
         return frames, rows // patch, columns // patch
 
     def clip(video: VideoMetadata, options: VideoOptions) -> VideoPlan:
-        frames = even_frames(video, _asked(video, options))
+        frames = even_frames(video, _EVERY.of(video, options))
         decimals = 1 if options.timestamp_decimals is None else options.timestamp_decimals
+        if decimals not in _DECIMALS:
+            raise Rejection("bad_record", f"timestamp_decimal is {decimals}; give 1 or 2")
         return VideoPlan(
             grid(video.height, video.width, frames.size),
             frames,
@@ -132,17 +137,3 @@ def canvas_frames(
     frames = np.asarray(positions, dtype=np.int64)[:: merge_size**2, 0]
     starts = np.flatnonzero(np.diff(frames, prepend=frames[:1] - 1))
     return frames[starts], np.diff(np.append(starts, frames.size))
-
-
-def _asked(video: VideoMetadata, options: VideoOptions) -> int | None:
-    """Tell how many frames to take, None for all."""
-    if options.fps is not None and options.num_frames is not None:
-        raise Rejection("bad_record", "fps and num_frames exclude each other; give one")
-    for name in ("min_frames", "max_frames", "min_pixels", "max_pixels"):
-        if getattr(options, name) is not None:
-            raise Rejection("bad_record", f"llava_onevision2 knows no {name}; leave it out")
-    if video.listed or (options.fps is None and options.num_frames is None):
-        return None
-    if options.fps is None:
-        return options.num_frames
-    return min(max(1, int(video.frames / video.fps * options.fps)), video.frames)

@@ -42,6 +42,9 @@ class MediaLoader:
         model: directory whose processors to build; None when both needed ones are given.
         processors: ``image`` and ``video`` processors in place of the directory's.
         fetch: bytes of embedded (``sha256:…``) or remote media.
+
+    Raises:
+        InputError: a family whose pixels are laid out in another way.
     """
 
     def __init__(
@@ -54,6 +57,11 @@ class MediaLoader:
         fetch: Fetch | None = None,
     ) -> None:
         self._facts: ModelFacts = manifest.model
+        if self._facts.family not in _FAMILIES:
+            raise InputError(
+                f"pixels of family {self._facts.family} are not prepared here, those of "
+                f"{', '.join(_FAMILIES)} are; give the collator an object with load(medium)"
+            )
         self._settings: Mapping[str, Any] = manifest.settings.get("processor", {})
         self._upright = exif_policy(manifest) == "apply"
         self._files = MediaFiles(media_root, fetch)
@@ -72,12 +80,6 @@ class MediaLoader:
         """
         try:
             files = self._files.find(medium)
-            if self._facts.family not in _FAMILIES:
-                raise InputError(
-                    f"pixels of family {self._facts.family} are not prepared here, those of "
-                    f"{', '.join(_FAMILIES)} are; give the collator an object with "
-                    "load(medium) of your own"
-                )
             if medium.kind == "image":
                 return self._image(medium, files[0])
             return self._video(medium, files)

@@ -10,7 +10,7 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from packcli.encode.placeholders import Placeholders
-from packcli.encode.text import TextEncoder
+from packcli.encode.text.text_encoder import TextEncoder
 
 if TYPE_CHECKING:
     from pathlib import Path

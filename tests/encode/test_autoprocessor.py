@@ -16,14 +16,14 @@ import pytest
 from PIL import Image
 
 from packcli.encode.media.sources import MediaRoot, locate
-from packcli.encode.records import read_record
+from packcli.encode.records.reading import read_record
 from tests.encode.running import MODELS, Written, chat, run, write_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from packcli.encode.conversation import Conversation, MediaRef
+    from packcli.encode.records.conversation import Conversation, MediaRef
 
 pytest.importorskip("torchvision", reason="AutoProcessor of a Qwen-VL directory needs it")
 torch = pytest.importorskip("torch")

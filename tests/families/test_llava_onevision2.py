@@ -15,9 +15,9 @@ from packcli.contract.offsets import Offsets
 from packcli.contract.packs import Packs
 from packcli.contract.rules import check
 from packcli.encode.placeholders import Placeholders
-from packcli.encode.records import read_record
+from packcli.encode.records.reading import read_record
 from packcli.encode.sample import Medium, Sample, packs_of_one
-from packcli.encode.text import TextEncoder
+from packcli.encode.text.text_encoder import TextEncoder
 from packcli.families import open_family
 from packcli.families.family import PixelLimits, VideoMetadata, VideoOptions
 from packcli.families.llava_onevision2 import behind_times, canvas_frames
@@ -113,6 +113,8 @@ def test_frames_stand_behind_their_times(tmp_path):
     )
     two = family.expand_video(family.video_plan(video, VideoOptions(timestamp_decimals=2)))
     assert two.text.startswith("<0.00 seconds>")
+    with pytest.raises(Rejection, match="give 1 or 2"):
+        family.video_plan(video, VideoOptions(timestamp_decimals=3))
     assert family.video_placeholder == "<|vision_start|><|video_pad|><|vision_end|>"
     assert family.facts.video_token_id is None
 

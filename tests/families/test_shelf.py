@@ -50,6 +50,7 @@ def test_listing_names_every_family_and_imports_none():
         "aya_vision",
         "cohere2_vision",
         "gemma3",
+        "gemma4",
         "glm4v",
         "idefics3",
         "internvl",

@@ -6,6 +6,7 @@ import importlib.util
 import json
 import random
 import sys
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -109,7 +110,8 @@ def test_runs_of_slots_are_the_parts_of_the_grid(name, family_of):
         plan = family.image_plan(*size)
         slots = family.expand_image(plan).slots
         assert sum(slots) == facts.slots([plan.grid])[0]
-        assert slots == tuple(facts.slots(facts.unbroken([plan.grid])).tolist())
+        parts = np.cumsum(facts.slots(facts.unbroken([plan.grid])))
+        assert set(np.cumsum(slots).tolist()) <= set(parts.tolist())
         assert all(side % facts.merge_size == 0 for side in plan.grid[1:])
 
 
@@ -120,6 +122,8 @@ def test_runs_of_slots_are_the_parts_of_the_grid(name, family_of):
         ("internvl3", (448, 448), (1, 32, 32), (1, 1)),
         ("aya_vision", (364, 728), (3, 26, 26), (1, 2)),
         ("gemma3", (1, 4000), (1, 64, 64), (1, 1)),
+        ("gemma4", (480, 640), (1, 42, 57), (1, 1)),
+        ("gemma4", (1, 4000), (1, 3, 840), (1, 1)),
         ("idefics3", (364, 364), (17, 26, 26), (4, 4)),
         ("idefics3", (480, 640), (13, 26, 26), (3, 4)),
         ("smolvlm", (480, 640), (13, 32, 32), (3, 4)),
@@ -183,31 +187,55 @@ def test_gemma_token_types_are_the_slots(family_of):
     assert "token_type_ids" not in {column.name for column in columns_for(others)}
 
 
-@pytest.mark.parametrize("frames", [1, 7, 32])
+@pytest.mark.parametrize("name", ["llava_onevision", "internvl3", "gemma4"])
+@pytest.mark.parametrize("frames", [4, 7, 40, 333])
 @pytest.mark.parametrize("options", [{}, {"num_frames": 5}, {"fps": 1}])
-def test_ids_of_videos_equal_llava_onevision(frames, options, family_of):
+def test_ids_of_videos_equal_the_real_processors(name, frames, options, family_of, monkeypatch):
     import torch
     from transformers.video_utils import VideoMetadata as Upstream
 
-    family, processor = family_of("llava_onevision"), processor_of("llava_onevision")
+    family, processor = family_of(name), processor_of(name)
     video = VideoMetadata(frames=frames, fps=4.0, height=60, width=90)
-    pixels = torch.zeros((frames, 3, 60, 90), dtype=torch.uint8)
+    place = family.video_placeholder
+    assert place == processor.video_token
     sampling = {"do_sample_frames": True, **options} if options else {}
-    if options.get("num_frames", 0) > frames:
+    if options.get("fps"):
+        # its own number of frames goes before a rate, and is no option of ours
+        monkeypatch.setattr(processor.video_processor, "num_frames", None, raising=False)
+    pixels = torch.zeros((frames, 3, 60, 90), dtype=torch.uint8, device="meta")
+    expected = None
+    with suppress(ValueError):
+        expected = processor(
+            videos=[pixels],
+            text=[f"See {place}!"],
+            video_metadata=[Upstream(total_num_frames=frames, fps=4.0)],
+            device="meta",
+            **sampling,
+        )["input_ids"][0]
+    if expected is None:
         with pytest.raises(Rejection) as caught:
             family.video_plan(video, VideoOptions(**options))
         assert caught.value.code == "video_too_short"
         return
-    done = processor(
-        videos=[pixels],
-        text=["See <video>!"],
-        video_metadata=[Upstream(total_num_frames=frames, fps=4.0)],
-        **sampling,
-    )
     plan = family.video_plan(video, VideoOptions(**options))
-    text = f"See {upstream.repeated(family.expand_video(plan), '<video>')}!"
-    assert processor.tokenizer(text)["input_ids"] == list(done["input_ids"][0])
+    expansion = family.expand_video(plan)
+    pad = place if place in expansion.text else family.image_placeholder
+    text = f"See {upstream.repeated(expansion, pad)}!"
+    assert processor.tokenizer(text)["input_ids"] == [int(token) for token in expected]
     assert plan.timestamps == tuple(index / 4.0 for index in plan.frame_indices.tolist())
+    assert sum(expansion.slots) == family.facts.slots([plan.grid])[0]
+
+
+@pytest.mark.parametrize("total", [9, 100, 7000, 123_457])
+def test_middle_frames_are_torchs(total, family_of):
+    from transformers.video_utils import VideoMetadata as Upstream
+
+    family, real = family_of("internvl3"), processor_of("internvl3").video_processor
+    for count in (1, 2, 7, min(total, 300), min(total, 4321)):
+        expected = real.sample_frames(Upstream(total_num_frames=total, fps=1.0), num_frames=count)
+        video = VideoMetadata(total, 1.0, 9, 9)
+        plan = family.video_plan(video, VideoOptions(num_frames=count))
+        assert plan.frame_indices.tolist() == expected[expected < total].tolist(), count
 
 
 def test_positions_of_glm_equal_get_rope_index(family_of):
@@ -228,7 +256,7 @@ def test_positions_of_glm_equal_get_rope_index(family_of):
     assert ours.tolist() == expected[:, 0].tolist()
 
 
-@pytest.mark.parametrize("name", ["internvl3", "kimi_k25", "llava_next"])
+@pytest.mark.parametrize("name", ["glm_4_1v", "kimi_k25", "llava_next"])
 def test_what_cannot_be_asked_is_refused(name, family_of):
     family = family_of(name)
     with pytest.raises(Rejection, match="knows no min_pixels and max_pixels"):

@@ -28,6 +28,7 @@ class Model:
         named: tokens that the tokenizer names.
         tokens: further added tokens.
         video: transformers' video processor.
+        audio: transformers' feature extractor.
         call: arguments without which the processor fails.
         sizes: how many sizes are compared; few for a second setting of the same family.
         largest: pixels per side; small where the processor looks at pixels it could not move.
@@ -41,6 +42,7 @@ class Model:
     named: dict[str, str] = field(default_factory=dict)
     tokens: tuple[str, ...] = ()
     video: tuple[str, str] | None = None
+    audio: tuple[str, str] | None = None
     call: dict[str, Any] = field(default_factory=dict)
     sizes: int = 100
     largest: int = 5000
@@ -83,6 +85,14 @@ GEMMA = {
     "boi_token": "<start_of_image>",
     "eoi_token": "<end_of_image>",
     "image_token": "<image_soft_token>",
+}
+GEMMA4 = {
+    "boi_token": "<|image>",
+    "eoi_token": "<image|>",
+    "image_token": "<|image|>",
+    "boa_token": "<|audio>",
+    "eoa_token": "<audio|>",
+    "audio_token": "<|audio|>",
 }
 GLM_TOKENS = ("<|begin_of_video|>", "<|end_of_video|>")
 GLM = {"image_token": "<|image|>", "video_token": "<|video|>"}
@@ -172,6 +182,22 @@ MODELS = {
         {"size": {"height": 896, "width": 896}},
         {"image_seq_length": 256},
         GEMMA,
+    ),
+    "gemma4": Model(
+        "gemma4",
+        ("gemma4.processing_gemma4", "Gemma4ImageProcessor", "Gemma4Processor"),
+        named=GEMMA4,
+        video=("gemma4.video_processing_gemma4", "Gemma4VideoProcessor"),
+        audio=("gemma4.feature_extraction_gemma4", "Gemma4AudioFeatureExtractor"),
+    ),
+    "gemma4_few": Model(
+        "gemma4",
+        ("gemma4.processing_gemma4", "Gemma4ImageProcessor", "Gemma4Processor"),
+        image={"max_soft_tokens": 70},
+        named=GEMMA4,
+        video=("gemma4.video_processing_gemma4", "Gemma4VideoProcessor"),
+        audio=("gemma4.feature_extraction_gemma4", "Gemma4AudioFeatureExtractor"),
+        sizes=25,
     ),
     "idefics3": Model(
         "idefics3",
@@ -322,6 +348,8 @@ def real_processor(model):
     parts = {"image_processor": found(module, image)(**model.image)}
     if model.video is not None:
         parts["video_processor"] = found(*model.video)()
+    if model.audio is not None:
+        parts["feature_extractor"] = found(*model.audio)()
     tokenizer = tiny_tokenizer(model)
     return found(module, whole)(tokenizer=tokenizer, **parts, **model.processor)
 

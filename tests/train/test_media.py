@@ -172,8 +172,8 @@ def test_exif_policy_of_encode_holds_after_packing(made, tmp_path):
 
 
 def test_family_whose_pixels_are_laid_out_in_another_way(made):
-    data, medium = first(made)
+    data, _ = first(made)
     manifest = read_manifest(data.packed)
     other = replace(manifest, model=replace(manifest.model, family="internvl"))
     with pytest.raises(InputError, match="pixels of family internvl are not prepared here"):
-        MediaLoader(other, data.media_root, data.model).load(medium)
+        MediaLoader(other, data.media_root, data.model)

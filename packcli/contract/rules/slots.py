@@ -117,10 +117,8 @@ def _grid_order(packs: Packs, rows: Rows) -> Iterator[Hit]:
 
 def _frames(grids: NDArray[np.int64], kind: str, facts: ModelFacts) -> NDArray[np.int64]:
     """Split grids into parts whose slots stand side by side."""
-    if kind == "image":
+    if kind == "image" or facts.rope is not Rope.FRAMES:
         return facts.unbroken(grids)
-    if facts.rope is not Rope.FRAMES:
-        return grids
     split = np.repeat(grids, grids[:, 0], axis=0)
     split[:, 0] = 1
     return split

@@ -11,7 +11,7 @@ from packcli.contract.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from packcli.encode.raw import ByteRange, RawRecord
+    from packcli.encode.records.raw import ByteRange, RawRecord
 
 
 class Reader(Protocol):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from packcli.contract.errors import InputError
 from packcli.encode.inputs import jsonl
-from packcli.encode.raw import RECORD_LIMIT, ByteRange, RawRecord
+from packcli.encode.records.raw import RECORD_LIMIT, ByteRange, RawRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from packcli.encode.raw import RECORD_LIMIT, ByteRange, RawRecord
+from packcli.encode.records.raw import RECORD_LIMIT, ByteRange, RawRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

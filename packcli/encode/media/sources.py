@@ -17,7 +17,7 @@ from packcli.contract.errors import Rejection
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from packcli.encode.conversation import MediaRef
+    from packcli.encode.records.conversation import MediaRef
 
 _SHOWN = 60
 

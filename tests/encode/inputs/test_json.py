@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from packcli.contract.errors import InputError, Rejection
 from packcli.encode.inputs import json
-from packcli.encode.raw import parse
+from packcli.encode.records.raw import parse
 
 VALUES = [{"a": '[{,"\\'}, {"b": [1, {"c": "é\n"}]}, {}, {"d": "]"}]
 

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from packcli.encode import inputs
 from packcli.encode.inputs import jsonl
-from packcli.encode.raw import ByteRange
+from packcli.encode.records.raw import ByteRange
 
 
 def read(path, target=10**9):

@@ -8,8 +8,8 @@ import os
 import pytest
 
 from packcli.contract.errors import Rejection
-from packcli.encode.conversation import MediaRef
 from packcli.encode.media.sources import MediaRoot, locate
+from packcli.encode.records.conversation import MediaRef
 
 
 @pytest.fixture

@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from packcli.contract.errors import Rejection
-from packcli.encode.conversation import MediaRef
 from packcli.encode.media import videos
 from packcli.encode.media.sources import MediaRoot, Source, locate
+from packcli.encode.records.conversation import MediaRef
 
 SIZE = (64, 48)
 KINDS = {

@@ -10,7 +10,7 @@ import orjson
 from tokenizers import Tokenizer
 
 from packcli.contract.errors import InputError
-from packcli.encode.template import read_object
+from packcli.encode.text.template import read_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

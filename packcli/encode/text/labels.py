@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from packcli.contract.errors import Rejection
-from packcli.encode.turns import call_name
+from packcli.encode.records.turns import call_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-    from packcli.encode.conversation import Turn
-    from packcli.encode.spans import Span
-    from packcli.encode.tokens import Vocabulary
+    from packcli.encode.records.conversation import Turn
+    from packcli.encode.text.spans import Span
+    from packcli.encode.text.tokens import Vocabulary
 
 IGNORED = -100
 Supervise = Literal["all", "last"]

@@ -14,7 +14,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 
 from packcli.contract.errors import InputError, Rejection
-from packcli.encode.marks import CLOSE, OPEN
+from packcli.encode.text.marks import CLOSE, OPEN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

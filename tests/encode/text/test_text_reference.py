@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from packcli.contract.errors import Rejection
 from packcli.encode import inputs
-from packcli.encode.labels import IGNORED
-from packcli.encode.raw import parse
-from packcli.encode.records import read_record
-from packcli.encode.text import TextEncoder
+from packcli.encode.records.raw import parse
+from packcli.encode.records.reading import read_record
+from packcli.encode.text.labels import IGNORED
+from packcli.encode.text.text_encoder import TextEncoder
 from packcli.families.family import Expansion
 
 MODELS = ("qwen2_5_vl", "qwen3_vl", "qwen3_5")

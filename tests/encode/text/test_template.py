@@ -3,8 +3,8 @@ import json
 import pytest
 
 from packcli.contract.errors import InputError, Rejection
-from packcli.encode import template as template_file
-from packcli.encode.template import ChatTemplate, read_object, read_template, special_variables
+from packcli.encode.text import template as template_file
+from packcli.encode.text.template import ChatTemplate, read_object, read_template, special_variables
 
 USER = [{"role": "user", "content": "x"}]
 

@@ -8,11 +8,11 @@ import re
 from typing import TYPE_CHECKING, Any, cast
 
 from packcli.contract.errors import Rejection
-from packcli.encode.conversation import JsonObject, Kind, Part, Role, Turn
-from packcli.encode.media_refs import find_ref
+from packcli.encode.records.conversation import JsonObject, Kind, Part, Role, Turn
+from packcli.encode.records.media_refs import find_ref
 
 if TYPE_CHECKING:
-    from packcli.encode.media_refs import MediaSupply
+    from packcli.encode.records.media_refs import MediaSupply
 
 ROLES: dict[str, Role] = {
     "system": "system",

@@ -4,12 +4,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from packcli.contract.errors import InputError, Rejection
-from packcli.encode.labels import IGNORED
-from packcli.encode.records import read_record
-from packcli.encode.text import TextEncoder
+from packcli.encode.records.reading import read_record
+from packcli.encode.text.labels import IGNORED
+from packcli.encode.text.text_encoder import TextEncoder
 from packcli.families.family import Expansion
 
-from .conftest import CHATML, PLAIN, SPECIAL, write_model
+from ..conftest import CHATML, PLAIN, SPECIAL, write_model
 
 TOKENS = SPECIAL + PLAIN
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from packcli.contract.errors import Rejection
-from packcli.encode.conversation import JsonObject, Kind, MediaRef
+from packcli.encode.records.conversation import JsonObject, Kind, MediaRef
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

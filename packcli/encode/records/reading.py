@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from packcli.contract.errors import Rejection
-from packcli.encode.conversation import (
+from packcli.encode.records.conversation import (
     Conversation,
     JsonObject,
     Kind,
@@ -14,9 +14,9 @@ from packcli.encode.conversation import (
     Part,
     Turn,
 )
-from packcli.encode.media_refs import OPTION_NAMES, MediaSupply, read_media, read_options
-from packcli.encode.shapes import read_messages
-from packcli.encode.turns import is_call, read_json, read_turn
+from packcli.encode.records.media_refs import OPTION_NAMES, MediaSupply, read_media, read_options
+from packcli.encode.records.shapes import read_messages
+from packcli.encode.records.turns import is_call, read_json, read_turn
 
 __all__ = ["Conversation", "Kind", "MediaRef", "Part", "Turn", "identity_of", "read_record"]
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from packcli.contract.errors import InputError, Rejection
-from packcli.encode.labels import (
+from packcli.encode.placeholders import Placeholders
+from packcli.encode.text.labels import (
     IGNORED,
     PieceTokens,
     Supervise,
@@ -17,17 +18,16 @@ from packcli.encode.labels import (
     make_labels,
     token_range,
 )
-from packcli.encode.marks import Marks
-from packcli.encode.messages import build_messages, check_system_turns
-from packcli.encode.placeholders import Placeholders
-from packcli.encode.spans import choose_finder
-from packcli.encode.template import (
+from packcli.encode.text.marks import Marks
+from packcli.encode.text.messages import build_messages, check_system_turns
+from packcli.encode.text.spans import choose_finder
+from packcli.encode.text.template import (
     ChatTemplate,
     read_object,
     read_template,
     special_variables,
 )
-from packcli.encode.tokens import read_vocabulary
+from packcli.encode.text.tokens import read_vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from packcli.encode.conversation import Conversation, Turn
-    from packcli.encode.spans import Span, SpanFinder
-    from packcli.encode.tokens import Vocabulary
+    from packcli.encode.records.conversation import Conversation, Turn
+    from packcli.encode.text.spans import Span, SpanFinder
+    from packcli.encode.text.tokens import Vocabulary
     from packcli.families.family import Expansion
 
 

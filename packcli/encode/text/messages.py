@@ -6,14 +6,14 @@ import json
 from typing import TYPE_CHECKING, Any, cast
 
 from packcli.contract.errors import Rejection
-from packcli.encode.marks import SPARED
+from packcli.encode.text.marks import SPARED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from packcli.encode.conversation import JsonObject, Turn
-    from packcli.encode.marks import Marks
-    from packcli.encode.template import ChatTemplate
+    from packcli.encode.records.conversation import JsonObject, Turn
+    from packcli.encode.text.marks import Marks
+    from packcli.encode.text.template import ChatTemplate
 
 _NONE: frozenset[str] = frozenset()
 

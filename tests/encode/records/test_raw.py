@@ -3,7 +3,7 @@ import math
 import pytest
 
 from packcli.contract.errors import Rejection
-from packcli.encode.raw import RawRecord, parse
+from packcli.encode.records.raw import RawRecord, parse
 
 
 def read(raw):

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from packcli.contract.errors import InputError, Rejection
-from packcli.encode.marks import ANY_MARK, CLOSE, OPEN
+from packcli.encode.text.marks import ANY_MARK, CLOSE, OPEN
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from packcli.encode.template import ChatTemplate
+    from packcli.encode.text.template import ChatTemplate
 
 _START, _END, _HEADER = "<|im_start|>", "<|im_end|>", "assistant\n"
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from packcli.encode.marks import CLOSE, OPEN, SPARED, Marks
+from packcli.encode.text.marks import CLOSE, OPEN, SPARED, Marks
 
 TOKENS = ["<|im_start|>", "<|im_end|>", "<think>", "</think>", "<|image_pad|>", "<tool_call>"]
 MARKS = Marks(TOKENS)

@@ -3,7 +3,7 @@ import base64
 import pytest
 
 from packcli.contract.errors import Rejection
-from packcli.encode.records import MediaRef, Part, Turn, read_record
+from packcli.encode.records.reading import MediaRef, Part, Turn, read_record
 
 ANSWER = {"role": "assistant", "content": "Yes."}
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from packcli.contract.errors import Rejection
-from packcli.encode.turns import ROLES
+from packcli.encode.records.turns import ROLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from packcli.encode.conversation import JsonObject
+    from packcli.encode.records.conversation import JsonObject
 
 Messages = list[Any]
 

@@ -1,0 +1,1 @@
+"""Records: bytes of any accepted shape become a conversation."""

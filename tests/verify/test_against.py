@@ -1,0 +1,174 @@
+"""Packed shards against the encoded ones, and against the records themselves."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from packcli.contract.errors import InputError, UsageError
+from packcli.contract.verdict import Verdict
+from packcli.encode.options import EncodeJob, EncodeOptions
+from packcli.encode.run import Writing, encode
+from packcli.pack import run as pack_stage
+from packcli.pack.options import PlanOptions
+from packcli.verify.run import verify, verify_against
+
+QUESTIONS = [
+    ("sky", "What colour is the sky?", "Blue."),
+    ("week", "How many days has a week?", "Seven."),
+    ("sum", "What is 3 + 4?", "7."),
+    ("moon", "What shines at night?", "The moon."),
+]
+
+
+def write_records(path, questions):
+    records = [
+        {
+            "id": name,
+            "messages": [
+                {"role": "user", "content": question},
+                {"role": "assistant", "content": answer},
+            ],
+        }
+        for name, question, answer in questions
+    ]
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), "utf-8")
+    return path
+
+
+def encoded(folder, name, questions, model):
+    (folder / name).mkdir()
+    records = write_records(folder / name / "chats.jsonl", questions)
+    job = EncodeJob(model, None, EncodeOptions())
+    encode([records], job, Writing(folder / name / "encoded"))
+    return folder / name / "encoded"
+
+
+def packed(source, output, capacity=64):
+    pack_stage.pack([source], PlanOptions(capacity=capacity), pack_stage.Writing(output))
+    return output
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory, sample_data):
+    folder = tmp_path_factory.mktemp("against")
+    model = sample_data / "models" / "text"
+    source = encoded(folder, "all", QUESTIONS, model)
+    return folder, model, source, packed(source, folder / "packed")
+
+
+def against(paths, origin):
+    verdict = Verdict()
+    verify_against(paths, origin, verdict)
+    return verdict
+
+
+def told(verdict):
+    return [(f.code, f.sample_id, f.source) for f in verdict.findings]
+
+
+def test_order_and_grouping_do_not_matter(made):
+    _, _, source, packs = made
+    assert told(against([packs], [source])) == []
+    assert told(against([source], [packs])) == []
+
+
+def test_missing_and_extra_samples_are_named(made):
+    folder, model, source, packs = made
+    fewer = encoded(folder, "fewer", QUESTIONS[:3], model)
+    verdict = against([packs], [fewer])
+    assert told(verdict) == [("sample.extra", "moon", "chats.jsonl:4")]
+    (extra,) = verdict.findings
+    assert (extra.shard, extra.row is not None) == ("train-00000-of-00001.parquet", True)
+    short = packed(fewer, folder / "short")
+    assert told(against([short], [source])) == [("sample.missing", "moon", "chats.jsonl:4")]
+
+
+def test_a_changed_sample_is_told_from_a_missing_one(made):
+    folder, model, _, packs = made
+    other = [*QUESTIONS[:2], ("sum", "What is 3 + 4?", "8."), QUESTIONS[3]]
+    changed = encoded(folder, "changed", other, model)
+    assert told(against([packs], [changed])) == [("sample.changed", "sum", "chats.jsonl:3")]
+
+
+def test_a_sample_that_is_there_twice_is_extra(made):
+    _, _, source, packs = made
+    verdict = against([packs, packs], [source])
+    assert [code for code, *_ in told(verdict)] == ["sample.extra"] * 4
+
+
+def test_samples_that_pack_turned_away_are_not_missing(made):
+    folder, _, source, _ = made
+    lengths = pq.read_table(source / "data", columns=["length"])["length"].to_pylist()
+    tight = packed(source, folder / "tight", capacity=max(lengths) - 1)
+    assert len((tight / "rejected.jsonl").read_text().splitlines()) == lengths.count(max(lengths))
+    assert told(against([tight], [source])) == []
+    (tight / "rejected.jsonl").write_text("")
+    codes = {code for code, *_ in told(against([tight], [source]))}
+    assert codes == {"sample.missing"}
+
+
+def test_files_without_names_are_skipped_not_passed(made, sample_data):
+    _, _, source, _ = made
+    verdict = against([sample_data / "good_foreign" / "trl.parquet"], [source])
+    assert verdict.findings == []
+    reason = "needs sample_ids, sample_sources, sample_digests"
+    assert verdict.skipped == dict.fromkeys(
+        ("sample.missing", "sample.changed", "sample.extra"), reason
+    )
+
+
+def test_a_shard_that_is_gone_misses_its_samples(made):
+    folder, _, source, packs = made
+    copy = shutil.copytree(packs, folder / "gone")
+    next((copy / "data").iterdir()).unlink()
+    verdict = verify([copy])
+    verify_against([copy], [source], verdict)
+    assert dict(verdict.counts) == {"shard.missing": 1, "sample.missing": 4}
+
+
+def test_many_samples_are_compared_by_number(made):
+    from packcli.verify.against import _beyond
+
+    one, other = np.array([3, 3, 5, 9]), np.array([3, 9, 9])
+    assert dict(_beyond(one, other)) == {3: 1, 5: 1}
+    assert dict(_beyond(other, one)) == {9: 1}
+    assert dict(_beyond(one, np.zeros(0, np.int64))) == {3: 2, 5: 1, 9: 1}
+    assert dict(_beyond(np.zeros(0, np.int64), one)) == {}
+
+
+def test_one_byte_of_the_input_changed_after_encode(made):
+    from packcli.cli.again import Source, encode_again
+
+    folder, model, source, packs = made
+    records = folder / "all" / "chats.jsonl"
+    whole = records.read_bytes()
+
+    def compared(name):
+        again = encode_again([packs], Source([records], model), folder / name)
+        return told(against([packs], [again]))
+
+    assert compared("same") == []
+    records.write_bytes(whole.replace(b"Seven", b"Eeven"))
+    try:
+        assert compared("other") == [("sample.changed", "week", "chats.jsonl:2")]
+    finally:
+        records.write_bytes(whole)
+
+
+def test_a_dataset_that_does_not_say_how_it_was_encoded(made, sample_data, tmp_path):
+    from packcli.cli.again import Source, encode_again
+
+    folder, model, _, packs = made
+    source = Source([folder / "all" / "chats.jsonl"], model)
+    with pytest.raises(InputError, match="no manifest"):
+        encode_again([sample_data / "good_foreign"], source, tmp_path)
+    (tmp_path / "other").mkdir()
+    job = EncodeJob(model, None, EncodeOptions(max_length=999))
+    encode(source.inputs, job, Writing(tmp_path / "other" / "encoded"))
+    with pytest.raises(UsageError, match="different options"):
+        encode_again([packs, tmp_path / "other" / "encoded"], source, tmp_path)
