@@ -49,7 +49,7 @@ class Fault:
 
     Attributes:
         code: what `packcli verify` must say.
-        base: ``text`` or ``vision``: the sound dataset that is damaged.
+        base: ``text``, ``vision`` or ``weights``: the sound dataset that is damaged.
         damage: does it; its docstring says what was done.
     """
 
@@ -187,6 +187,13 @@ def _unsupervised(draft: Draft) -> None:
     """Every label of the first sample is -100."""
     row = draft.pack()
     row["labels"][: row["cu_seqlens"][1]] = [-100] * row["cu_seqlens"][1]
+
+
+@_fault("loss_scale.value", "weights")
+def _weight_of_the_prompt(draft: Draft) -> None:
+    """The prompt of a sample weighs as much as its answer: it was masked in `labels` alone."""
+    row = draft.pack()
+    row["loss_scale"] = [1.0] * row["length"]
 
 
 @_fault("loss_mask.shift")

@@ -42,7 +42,7 @@ LAYOUT: dict[str, Any] = {
     "write_statistics": False,
     "write_page_checksum": True,
 }
-CAPACITY = {"text": 96, "vision": 128}
+CAPACITY = {"text": 96, "vision": 128, "weights": 96}
 QUESTIONS = [
     ("sky", "What colour is the sky?", "Blue."),
     ("two-pictures", "<image><image>Which is larger?", "The second."),
@@ -61,13 +61,17 @@ def _records(base: str) -> Iterator[dict[str, Any]]:
             {"role": "user", "content": question},
             {"role": "assistant", "content": answer},
         ]
+        if base == "weights" and name == "week":
+            turns[1]["loss_scale"] = 0.5
         if name not in PICTURES:
             yield {"id": name, "messages": turns}
         elif base == "vision":
             yield {"id": name, "messages": turns, "images": PICTURES[name]}
 
 
-def _encode(out: Path, records: list[dict[str, Any]], model: str, folder: Path) -> Path:
+def _encode(
+    out: Path, records: list[dict[str, Any]], model: str, folder: Path, *, weights: bool = False
+) -> Path:
     """Encode records, half of them a part, with the model directories and media of `out`."""
     inputs: list[Path] = []
     middle = (len(records) + 1) // 2
@@ -75,7 +79,7 @@ def _encode(out: Path, records: list[dict[str, Any]], model: str, folder: Path) 
         if part:
             inputs.append(folder / name)
             inputs[-1].write_text("".join(json.dumps(r) + "\n" for r in part), "utf-8")
-    job = EncodeJob(out / "models" / model, out, EncodeOptions())
+    job = EncodeJob(out / "models" / model, out, EncodeOptions(loss_scale=weights))
     encode_stage.encode(inputs, job, encode_stage.Writing(folder / "encoded"))
     return folder / "encoded"
 
@@ -309,9 +313,10 @@ def write(out: Path) -> None:
         folder = Path(name)
         _good(out, folder)
         drafts: dict[str, Draft] = {}
-        for base, model in (("text", "text"), ("vision", "qwen2_5_vl")):
+        for base, model in (("text", "text"), ("vision", "qwen2_5_vl"), ("weights", "text")):
             (folder / base).mkdir()
-            encoded = _encode(out, [*_records(base)], model, folder / base)
+            weights = base == "weights"
+            encoded = _encode(out, [*_records(base)], model, folder / base, weights=weights)
             drafts[base] = _open(_pack(encoded, folder / base / "packed", CAPACITY[base]))
         for fault in FAULTS:
             draft = copy.deepcopy(drafts[fault.base])

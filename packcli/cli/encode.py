@@ -97,6 +97,9 @@ Examples, on the bundled data:
     show_default=True,
     help="Which assistant turns are learnt.",
 )
+@click.option(
+    "--loss-scale", is_flag=True, help="Keep loss weights of turns in a column loss_scale."
+)
 @click.option("--num-proc", type=click.IntRange(1), default=1, show_default=True, help="Processes.")
 @click.option(
     "--resume/--no-resume", default=True, show_default=True, help="Go on with unfinished work."
@@ -162,6 +165,7 @@ def _options(flags: dict[str, Any]) -> Any:  # noqa: ANN401 - EncodeOptions, imp
         supervise=flags["supervise"],
         allow_outside_root=flags["allow_outside_root"],
         video_wrapper=flags["video_wrapper"],
+        loss_scale=flags["loss_scale"],
     )
 
 

@@ -44,6 +44,7 @@ class Need(StrEnum):
     SECONDS = "seconds"
     TOKEN_TYPES = "token_types"
     VIT_WINDOWS = "vit_windows"
+    LOSS_SCALE = "loss_scale"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,13 @@ _T, _S, _P, _M = Axis.TOKEN, Axis.SAMPLE, Axis.PACK, Axis.MEDIUM
 COLUMNS: tuple[Column, ...] = (
     Column("input_ids", "int32", _T, "token ids of the model's vocabulary"),
     Column("labels", "int32", _T, "-100 or the token id at its own place, unshifted"),
+    Column(
+        "loss_scale",
+        "float32",
+        _T,
+        "weight of each label, unshifted: 0 where nothing is learnt, usually 1",
+        need=Need.LOSS_SCALE,
+    ),
     Column("position_ids", "int32", _T, "text plane: 0, 1, 2, … in every sample", derived=True),
     Column(
         "mrope_position_ids",
@@ -189,4 +197,6 @@ def columns_for(facts: ModelFacts) -> tuple[Column, ...]:
         held.add(Need.TOKEN_TYPES)
     if facts.vit_windows is not None:
         held.add(Need.VIT_WINDOWS)
+    if facts.loss_scale:
+        held.add(Need.LOSS_SCALE)
     return tuple(column for column in COLUMNS if column.need in held)

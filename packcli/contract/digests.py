@@ -18,21 +18,22 @@ SIZE = 16
 
 
 def sample_digests(packs: Packs) -> NDArray[np.uint8]:
-    """Digest ids, labels and grids of every sample.
+    """Digest ids, labels and grids of every sample, and weights where there are any.
 
     It is what catches a changed token, a masked label or two swapped samples of equal length.
 
     Returns:
         (S, 16) uint8: BLAKE2b-128 over little-endian int32 ids, labels, image and video grids,
-        each preceded by its element count.
+        and float32 weights, each preceded by its element count.
     """
     parts = [
-        (packs.columns[name].astype("<i4", copy=False).tobytes(), BY_NAME[name].width, axis)
-        for name, axis in (
-            ("input_ids", Axis.TOKEN),
-            ("labels", Axis.TOKEN),
-            ("image_grid_thw", Axis.IMAGE),
-            ("video_grid_thw", Axis.VIDEO),
+        (packs.columns[name].astype(kind, copy=False).tobytes(), BY_NAME[name].width, axis)
+        for name, axis, kind in (
+            ("input_ids", Axis.TOKEN, "<i4"),
+            ("labels", Axis.TOKEN, "<i4"),
+            ("image_grid_thw", Axis.IMAGE, "<i4"),
+            ("video_grid_thw", Axis.VIDEO, "<i4"),
+            ("loss_scale", Axis.TOKEN, "<f4"),
         )
         if name in packs.columns
     ]

@@ -64,6 +64,7 @@ class ModelFacts:
         runs: which part of a grid has its slots side by side.
         vit_windows: how `vit_cu_seqlens` is read; None where the family has no such column.
         token_type_ids: the processor calls its token types that, and the model asks for them.
+        loss_scale: each label has a weight of its own; told by `--loss-scale`, not by the model.
     """
 
     family: str
@@ -77,6 +78,7 @@ class ModelFacts:
     runs: Runs = Runs.GRID
     vit_windows: VitWindows | None = None
     token_type_ids: bool = False
+    loss_scale: bool = False
 
     def slots(self, grids: ArrayLike) -> NDArray[np.int64]:
         """Token slots of each grid: ``prod(grid) // merge_size ** 2``.

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    Places = NDArray[np.int64] | list[slice]
+
 _INT32_MAX = np.iinfo(np.int32).max
+_LONG = 48  # elements of a segment on average, from which slices are cheaper than single places
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,6 +148,23 @@ class Offsets:
         total = int(ends[-1]) if ends.size else 0
         shift = self.starts[order].astype(np.int64) - (ends - lengths)
         return np.arange(total, dtype=np.int64) + np.repeat(shift, lengths)
+
+    def places(self, order: NDArray[np.integer]) -> Places:
+        """Say where the segments taken in `order` lie: as slices where they are long.
+
+        A slice costs as much as some dozens of single elements, and needs no index in memory.
+
+        Args:
+            order: (n,) segment numbers; any may repeat or be left out.
+        """
+        starts, ends = self.starts[order], self.ends[order]
+        if not starts.size or self.total < _LONG * len(self):
+            return self.gather(order)
+        return [slice(*pair) for pair in zip(starts.tolist(), ends.tolist(), strict=True)]
+
+    def span(self, start: int, stop: int) -> Offsets:
+        """Offsets of neighbouring segments."""
+        return Offsets(self.values[start : stop + 1] - self.values[start])
 
     def take(self, order: NDArray[np.integer]) -> Offsets:
         """Offsets of the segments taken in `order`."""

@@ -11,11 +11,12 @@ from packcli.contract.columns import BY_NAME, RAGGED, Axis, Column, columns_for
 from packcli.contract.offsets import Offsets
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from packcli.contract.model import ModelFacts
+    from packcli.contract.offsets import Places
 
 IGNORED = -100
 """The label that no loss looks at (Hugging Face convention)."""
@@ -97,13 +98,17 @@ class Packs:
         """Join all packs into one."""
         return self.grouped(Offsets.from_lengths([self.members.total]))
 
+    def apart(self) -> Packs:
+        """Make each sample a pack of one."""
+        return self.grouped(Offsets.unit(self.members.total))
+
     def take(self, order: NDArray[np.integer]) -> Packs:
         """Take samples in another order, as packs of one.
 
         Args:
             order: (n,) sample numbers; some may be left out or repeat.
         """
-        places = {axis: self.axes[axis].gather(order) for axis in self.axes}
+        places: dict[Axis, Places] = {axis: self.axes[axis].places(order) for axis in self.axes}
         places[Axis.SAMPLE] = np.asarray(order, dtype=np.int64)
         columns = {
             name: taken(BY_NAME[name], values, places[BY_NAME[name].axis])
@@ -116,25 +121,45 @@ class Packs:
         """Take whole packs in another order."""
         return self.take(self.members.gather(order)).grouped(self.members.take(order))
 
+    def span(self, start: int, stop: int) -> Packs:
+        """Take neighbouring packs; their columns are views, nothing is copied."""
+        first, last = (int(self.members.values[pack]) for pack in (start, stop))
+        axes = {axis: offsets.span(first, last) for axis, offsets in self.axes.items()}
+        bounds = {axis: (o.values[first], o.values[last]) for axis, o in self.axes.items()}
+        bounds[Axis.SAMPLE] = (first, last)
+        columns = {
+            name: values[..., slice(*bounds[BY_NAME[name].axis])]
+            if BY_NAME[name].planes > 1
+            else values[slice(*bounds[BY_NAME[name].axis])]
+            for name, values in self.columns.items()
+        }
+        return Packs(self.facts, self.members.span(start, stop), axes, columns)
+
     @classmethod
-    def concatenated(cls, parts: Sequence[Packs]) -> Packs:
+    def concatenated(cls, parts: Iterable[Packs]) -> Packs:
         """Put runs of packs one behind the other.
+
+        Parts of a generator are freed column by column: the peak is one copy and one column.
 
         Raises:
             ValueError: no parts, or parts made for different models.
         """
-        if not parts or any(part.facts != parts[0].facts for part in parts):
+        facts: set[ModelFacts] = set()
+        members: list[NDArray[Any]] = []
+        lengths: dict[Axis, list[NDArray[Any]]] = {}
+        values: dict[str, list[NDArray[Any]]] = {}
+        for part in parts:
+            facts.add(part.facts)
+            members.append(part.members.lengths)
+            for axis, offsets in part.axes.items():
+                lengths.setdefault(axis, []).append(offsets.lengths)
+            for name, column in part.columns.items():
+                values.setdefault(name, []).append(column)
+        if len(facts) != 1:
             raise ValueError("packs of one model are needed, at least one")
-        columns = {
-            name: _appended(BY_NAME[name], [part.columns[name] for part in parts])
-            for name in parts[0].columns
-        }
-        axes = {
-            axis: Offsets.from_lengths(np.concatenate([p.axes[axis].lengths for p in parts]))
-            for axis in parts[0].axes
-        }
-        members = Offsets.from_lengths(np.concatenate([part.members.lengths for part in parts]))
-        return cls(parts[0].facts, members, axes, columns)
+        columns = {name: _appended(BY_NAME[name], values.pop(name)) for name in [*values]}
+        axes = {axis: Offsets.from_lengths(np.concatenate(each)) for axis, each in lengths.items()}
+        return cls(facts.pop(), Offsets.from_lengths(np.concatenate(members)), axes, columns)
 
 
 def carried_columns(facts: ModelFacts) -> tuple[Column, ...]:
@@ -148,8 +173,12 @@ def held_axes(facts: ModelFacts) -> tuple[Axis, ...]:
     return tuple(axis for axis in RAGGED if axis in used)
 
 
-def taken(column: Column, values: NDArray[Any], places: NDArray[np.int64]) -> NDArray[Any]:
-    """Take elements of a column by their flat places."""
+def taken(column: Column, values: NDArray[Any], places: Places) -> NDArray[Any]:
+    """Take elements of a column by their flat places, or by runs of them."""
+    if isinstance(places, list):
+        if column.planes > 1:
+            return np.concatenate([values[:, run] for run in places], axis=1)
+        return np.concatenate([values[run] for run in places])
     return values[:, places] if column.planes > 1 else values[places]
 
 
@@ -167,4 +196,6 @@ def _shape(column: Column, count: int) -> tuple[int, ...]:
 
 
 def _appended(column: Column, parts: list[NDArray[Any]]) -> NDArray[Any]:
+    if len(parts) == 1:
+        return parts[0]
     return np.concatenate(parts, axis=1 if column.planes > 1 else 0)

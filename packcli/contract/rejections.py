@@ -54,6 +54,6 @@ REJECTIONS: dict[str, str] = {
     "over_length": "the sample is longer than --max-length",
     "over_pack_length": "the sample is longer than the capacity of a pack",
     "zero_length": "the sample has no tokens",
-    "worker_crash": "a worker process died on it",
+    "worker_crash": "a worker process died on it, or packcli itself failed on it",
 }
 """Meaning by code; each completes the words: a record is rejected when …"""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 UNKNOWN_MODEL = ModelFacts(family="unknown", vocab_size=np.iinfo(np.int32).max)
 """Facts for foreign files checked without a model: no media, no mRoPE, any token id."""
+
+_LONG = 48  # tokens of a row on average, from which slices are cheaper than single places
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -167,6 +170,9 @@ def planes_from_rows(values: NDArray[Any], tokens: NDArray[np.int64], planes: in
     Returns:
         (planes, N).
     """
+    if _long(tokens):
+        runs = _plane_runs(tokens, planes)
+        return np.stack([np.concatenate([values[run] for run in plane]) for plane in runs])
     return values[_plane_places(tokens, planes)]
 
 
@@ -180,9 +186,29 @@ def rows_from_planes(values: NDArray[Any], tokens: NDArray[np.integer]) -> NDArr
     Returns:
         (planes * N,) as rows hold them.
     """
+    if _long(tokens):
+        ends = np.cumsum(tokens, dtype=np.int64).tolist()
+        runs = [slice(*run) for run in itertools.pairwise([0, *ends])]
+        return np.concatenate([plane[run] for run in runs for plane in values])
     flat = np.empty(values.size, dtype=values.dtype)
     flat[_plane_places(tokens, values.shape[0])] = values
     return flat
+
+
+def _long(tokens: NDArray[np.integer]) -> bool:
+    """Whether whole planes are moved with less trouble than single tokens."""
+    return len(tokens) > 0 and int(tokens.sum(dtype=np.int64)) >= _LONG * len(tokens)
+
+
+def _plane_runs(tokens: NDArray[np.integer], planes: int) -> list[list[slice]]:
+    """Say where plane 0 of every row lies among all rows, then plane 1, …."""
+    sizes = tokens.astype(np.int64)
+    starts = (np.cumsum(sizes) - sizes) * planes
+    firsts = [starts + sizes * plane for plane in range(planes)]
+    return [
+        [slice(*run) for run in zip(first.tolist(), (first + sizes).tolist(), strict=True)]
+        for first in firsts
+    ]
 
 
 def _plane_places(tokens: NDArray[np.integer], planes: int) -> NDArray[np.int64]:

@@ -12,6 +12,7 @@ from packcli.contract.errors import InputError, Rejection
 from packcli.encode.media.images import image_size
 from packcli.encode.media.sources import MediaRoot, locate
 from packcli.encode.media.videos import video_metadata
+from packcli.encode.options import facts_of
 from packcli.encode.records.raw import parse
 from packcli.encode.records.reading import identity_of, read_record
 from packcli.encode.sample import Medium, Sample
@@ -73,14 +74,23 @@ class Encoder:
         self._options = job.options
         self._root = root
         self.family: Family = open_family(job.model, video_wrapper=job.options.video_wrapper)
-        self._text = TextEncoder.open(job.model, Placeholders.of(self.family))
+        self.facts = facts_of(self.family, job.options)
+        self.text = TextEncoder.open(
+            job.model, Placeholders.of(self.family), tokenizer=job.tokenizer
+        )
 
-    def encode(self, name: str, records: Iterable[RawRecord]) -> Outcome:
+    def encode(
+        self,
+        name: str,
+        records: Iterable[RawRecord],
+        crashed: Mapping[int, Rejection] = MappingProxyType({}),
+    ) -> Outcome:
         """Encode records of one input.
 
         Args:
             name: the input, for sources and messages.
             records: as the reader yields them.
+            crashed: records not to touch, by offset, and why.
 
         Raises:
             InputError: a sample is too long and the options say to stop.
@@ -97,7 +107,7 @@ class Encoder:
                 drafted.append(self._draft(f"{name}:{raw.line}", raw, record, outcome.warnings))
             except Rejection as rejection:
                 outcome.rejected.append(_rejected(name, raw, rejection, identity))
-        texts = self._text.finish([one.draft for one in drafted])
+        texts = self.text.finish([one.draft for one in drafted])
         for one, text in zip(drafted, texts, strict=True):
             try:
                 self._check(one.source, text)
@@ -105,7 +115,9 @@ class Encoder:
                 outcome.rejected.append(_rejected(name, one.raw, rejection, one.id))
                 continue
             identity = one.source if one.id is None else one.id
-            sample = Sample(identity, one.source, text.input_ids, text.labels, one.media)
+            sample = Sample(
+                identity, one.source, text.input_ids, text.labels, one.media, text.loss_scale
+            )
             outcome.samples.append(sample)
         outcome.rejected.sort(key=lambda line: line["offset"])
         return outcome
@@ -126,7 +138,7 @@ class Encoder:
         # slots alone may be too many: then the text is not even made
         self._check_length(source, sum(sum(e.slots) for kind in expansions.values() for e in kind))
         images, videos = expansions["image"], expansions["video"]
-        draft = self._text.draft(conversation, images, videos, supervise=self._options.supervise)
+        draft = self.text.draft(conversation, images, videos, supervise=self._options.supervise)
         return _Drafted(conversation.id, source, draft, tuple(media), raw)
 
     def _image(
@@ -176,8 +188,8 @@ class Encoder:
         return VideoMetadata(len(sizes), fps, height, width, listed=True)
 
     def _check(self, source: str, text: EncodedText) -> None:
-        if text.loss_scale is not None:
-            message = "loss weights other than 0 and 1 are not carried yet; use loss true or false"
+        if text.loss_scale is not None and not self._options.loss_scale:
+            message = "a turn has a loss weight other than 0 and 1; keep it with --loss-scale"
             raise Rejection("bad_record", message)
         if not text.input_ids.size:
             raise Rejection("zero_length", "the text has no tokens; drop the record")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from importlib import metadata
 from typing import TYPE_CHECKING, Literal
 
@@ -15,7 +15,9 @@ from packcli.shards.manifest import Manifest, file_sha256
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from packcli.contract.model import ModelFacts
     from packcli.encode.inputs import ByteRange
+    from packcli.encode.text.backends import Choice
     from packcli.families.family import Family
 
 PART_BYTES = 16 * 2**20
@@ -48,6 +50,7 @@ class EncodeOptions:
         supervise: learn every assistant turn, or the last.
         allow_outside_root: media may lie outside the media root.
         video_wrapper: how stamped videos stand in the text.
+        loss_scale: keep weights of turns in a column of their own.
     """
 
     max_length: int | None = None
@@ -58,6 +61,7 @@ class EncodeOptions:
     supervise: Literal["all", "last"] = "all"
     allow_outside_root: bool = False
     video_wrapper: Literal["auto", "legacy", "hf5"] = "auto"
+    loss_scale: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +72,13 @@ class EncodeJob:
         model: the model directory.
         media_root: folder of relative media paths; None means each input's own folder.
         options: what the user set.
+        tokenizer: which tokenizer does the work; what is written does not depend on it.
     """
 
     model: Path
     media_root: Path | None
     options: EncodeOptions
+    tokenizer: Choice = "auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +122,11 @@ def short_names(paths: list[Path]) -> list[str]:
     return []
 
 
+def facts_of(family: Family, options: EncodeOptions) -> ModelFacts:
+    """Return what decides the columns: facts of the model, and what the user asked for."""
+    return replace(family.facts, loss_scale=options.loss_scale)
+
+
 def job_manifest(job: EncodeJob, family: Family, inputs: list[tuple[Path, str]]) -> Manifest:
     """Describe a job before it runs: its fingerprint decides whether work may resume."""
     hashes = {
@@ -123,7 +134,7 @@ def job_manifest(job: EncodeJob, family: Family, inputs: list[tuple[Path, str]])
     }
     return Manifest(
         kind="encoded",
-        model=family.facts,
+        model=facts_of(family, job.options),
         versions={"packcli": __version__} | {lib: metadata.version(lib) for lib in _LIBRARIES},
         settings={"processor": dict(family.settings), "files": hashes},
         options=asdict(job.options),

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache, partial
 from itertools import islice
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,11 +14,15 @@ import numpy as np
 from packcli import engine
 from packcli.contract.digests import digest_total, spell_total
 from packcli.contract.errors import IncompleteError, InputError
+from packcli.contract.packs import IGNORED
 from packcli.encode.encoder import Encoder, Outcome
 from packcli.encode.inputs import reader_for
 from packcli.encode.media.sources import MediaRoot
 from packcli.encode.options import PART_BYTES, EncodeJob, Part, job_manifest, short_names
+from packcli.encode.rescue import rescue
 from packcli.encode.sample import packs_of_one
+from packcli.encode.summary import EncodeSummary
+from packcli.encode.text.backends import DifferentIdsError
 from packcli.families import open_family
 from packcli.shards.card import encoded_card
 from packcli.shards.directory import OutputDirectory
@@ -25,47 +30,17 @@ from packcli.shards.manifest import Manifest, ShardEntry
 from packcli.shards.reader import Shard
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
+    from packcli.contract.errors import Rejection
+    from packcli.contract.packs import Packs
+    from packcli.encode.records.raw import ByteRange
+
+    _Piece = tuple[Path, str, ByteRange]
+    Progress = Callable[[int, int, int, int], None]
+
 BATCH_RECORDS = 512
-
-
-@dataclass(slots=True)
-class EncodeSummary:
-    """What a run of encode did; every record is kept or rejected, blank lines are none.
-
-    Attributes:
-        records: records read.
-        kept: samples written.
-        rejected: records that did not become a sample.
-        blank: blank lines.
-        reasons: rejected records by code.
-        warnings: warnings by code.
-        tokens: tokens of the samples.
-        supervised_tokens: labels that are not -100.
-        media: images and videos of the samples.
-        output: the dataset's directory.
-    """
-
-    records: int = 0
-    kept: int = 0
-    rejected: int = 0
-    blank: int = 0
-    reasons: Counter[str] = field(default_factory=Counter[str])
-    warnings: Counter[str] = field(default_factory=Counter[str])
-    tokens: int = 0
-    supervised_tokens: int = 0
-    media: Counter[str] = field(default_factory=lambda: Counter(images=0, videos=0))
-    output: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the document of ``schemas/encode_summary.schema.json``."""
-        return asdict(self) | {
-            "reasons": dict(sorted(self.reasons.items())),
-            "warnings": dict(sorted(self.warnings.items())),
-            "media": dict(self.media),
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +52,15 @@ class Writing:
         workers: processes.
         overwrite: replace a dataset that packcli wrote there.
         resume: go on with unfinished work there.
-        progress: called with the number of finished and of all parts.
+        progress: called with the number of finished and of all parts, and of records and rejected
+            ones among them.
     """
 
     output: Path
     workers: int = 1
     overwrite: bool = False
     resume: bool = True
-    progress: Callable[[int, int], None] = lambda _done, _all: None
+    progress: Progress = lambda *_: None
 
 
 def encode(inputs: list[Path], job: EncodeJob, writing: Writing) -> EncodeSummary:
@@ -95,50 +71,131 @@ def encode(inputs: list[Path], job: EncodeJob, writing: Writing) -> EncodeSummar
         UsageError: the output must not be touched.
         IncompleteError: stopped half-way; run again to resume.
     """
-    parts = plan_parts(inputs)
+    parts = plan_parts(inputs, job.options.limit)
     family = open_family(job.model, video_wrapper=job.options.video_wrapper)
     named = list(zip(inputs, short_names(inputs), strict=True))
     manifest = job_manifest(job, family, named)
     directory = OutputDirectory.open(
         writing.output, manifest, overwrite=writing.overwrite, resume=writing.resume
     )
-    work = partial(encode_part, job, directory)
+    work, rescued = partial(_work, job, directory), partial(_rescue, job, directory)
     reports: list[dict[str, Any]] = []
-    for report in engine.run(work, parts, workers=writing.workers):
+    for report in engine.run(work, parts, workers=writing.workers, rescue=rescued):
         reports.append(report)
-        writing.progress(len(reports), len(parts))
+        writing.progress(len(reports), len(parts), *told(reports))
     return _finish(directory, manifest, reports)
 
 
-def plan_parts(inputs: list[Path]) -> list[Part]:
-    """Cut inputs into parts that do not depend on the number of workers."""
-    pieces: list[tuple[Path, str, Any]] = []
+def plan_parts(inputs: list[Path], limit: int | None = None) -> list[Part]:
+    """Cut inputs into parts that do not depend on the number of workers.
+
+    Args:
+        inputs: in order.
+        limit: records to take, the first of all inputs; None for every record.
+    """
+    pieces: list[_Piece] = []
     for path, name in zip(inputs, short_names(inputs), strict=True):
         if not path.is_file():
             raise InputError(f"{path}: no such file")
         pieces += [(path, name, part) for part in reader_for(path).ranges(path, PART_BYTES)]
+    if limit is not None:
+        pieces = list(_first(pieces, limit))
     return [Part(n, len(pieces), *piece) for n, piece in enumerate(pieces)]
 
 
-def encode_part(job: EncodeJob, directory: OutputDirectory, part: Part) -> dict[str, Any]:
-    """Encode one part into one shard, unless that was done before."""
+def _first(pieces: list[_Piece], limit: int) -> Iterator[_Piece]:
+    """Yield the pieces that hold the first records, the last of them cut behind its last one."""
+    for path, name, range_ in pieces:
+        for raw in reader_for(path).records(path, range_):
+            if limit == 0:
+                yield path, name, replace(range_, stop=raw.offset)
+                return
+            limit -= not raw.blank
+        yield path, name, range_
+        if limit == 0:
+            return
+
+
+def _work(job: EncodeJob, directory: OutputDirectory, part: Part) -> dict[str, Any]:
+    """Encode a part here; if an earlier run died in it, in a process of its own."""
+    if directory.broken_off(part.number):
+        return _rescue(job, directory, part)
+    with directory.underway(part.number):
+        return encode_part(job, directory, part)
+
+
+def _rescue(job: EncodeJob, directory: OutputDirectory, part: Part) -> dict[str, Any]:
+    report = rescue(part, partial(_write_alone, job, directory, part), partial(_scan, job, part))
+    with directory.underway(part.number):
+        return report
+
+
+def _write_alone(
+    job: EncodeJob,
+    directory: OutputDirectory,
+    part: Part,
+    _note: Callable[[int], None],
+    crashed: Mapping[int, Rejection],
+) -> dict[str, Any]:
+    return encode_part(job, directory, part, crashed)
+
+
+def _scan(job: EncodeJob, part: Part, note: Callable[[int], None], start: int) -> None:
+    """Encode records one by one, each noted before."""
+    encoder = encoder_for(job, part)
+    for raw in reader_for(part.path).records(part.path, part.range):
+        if raw.offset >= start:
+            note(raw.offset)
+            encoder.encode(part.name, [raw])
+
+
+def encode_part(
+    job: EncodeJob,
+    directory: OutputDirectory,
+    part: Part,
+    crashed: Mapping[int, Rejection] = MappingProxyType({}),
+) -> dict[str, Any]:
+    """Encode one part into one shard, unless that was done before.
+
+    Args:
+        job: model directory and options.
+        directory: where the shard goes.
+        part: which records.
+        crashed: records not to touch, by offset, and why.
+    """
     if (done := directory.part(part.number)) is not None:
         return done
-    encoder = _encoder(job, job.media_root or part.path.parent)
-    facts = encoder.family.facts
-    report = _Report()
-    with directory.shard(part.shard, facts) as (writer, entries):
-        records = reader_for(part.path).records(part.path, part.range)
-        while batch := list(islice(records, BATCH_RECORDS)):
-            outcome = encoder.encode(part.name, batch)
-            if outcome.samples:
-                packs = packs_of_one(outcome.samples, facts)
-                report.digest += digest_total(packs.columns["sample_digests"])
-                writer.write(packs)
-            report.add(outcome)
-    finished = report.to_json(entries[0])
+    encoder = encoder_for(job, part)
+    try:
+        finished = _write_part(encoder, directory, part, crashed)
+    except DifferentIdsError:
+        encoder.text.trust(quick=False)
+        finished = _write_part(encoder, directory, part, crashed)
+        finished["warnings"]["tokenizer_fallback"] = 1
+        encoder.text.trust(quick=True)
     directory.finish_part(part.number, finished)
     return finished
+
+
+def _write_part(
+    encoder: Encoder, directory: OutputDirectory, part: Part, crashed: Mapping[int, Rejection]
+) -> dict[str, Any]:
+    report = _Report()
+    with directory.shard(part.shard, encoder.facts) as (writer, entries):
+        records = reader_for(part.path).records(part.path, part.range)
+        while batch := list(islice(records, BATCH_RECORDS)):
+            outcome = encoder.encode(part.name, batch, crashed)
+            if outcome.samples:
+                packs = packs_of_one(outcome.samples, encoder.facts)
+                report.count(packs)
+                writer.write(packs)
+            report.add(outcome)
+    return report.to_json(entries[0])
+
+
+def encoder_for(job: EncodeJob, part: Part) -> Encoder:
+    """Open the model once a process, media root and set of options."""
+    return _encoder(job, job.media_root or part.path.parent)
 
 
 @lru_cache(maxsize=8)
@@ -160,11 +217,13 @@ class _Report:
         self.counts["blank"] += outcome.blank
         self.warnings += outcome.warnings
         self.rejected += outcome.rejected
-        for sample in outcome.samples:
-            self.counts["tokens"] += len(sample.input_ids)
-            self.counts["supervised_tokens"] += int((sample.labels != -100).sum())  # noqa: PLR2004 - the ignored label
-            for medium in sample.media:
-                self.counts[f"{medium.kind}s"] += 1
+
+    def count(self, packs: Packs) -> None:
+        self.digest += digest_total(packs.columns["sample_digests"])
+        self.counts["tokens"] += packs.tokens.total
+        self.counts["supervised_tokens"] += int(np.count_nonzero(packs.columns["labels"] != IGNORED))
+        for kind in packs.columns.get("media.kind", ()):
+            self.counts[f"{kind}s"] += 1
 
     def to_json(self, entry: ShardEntry) -> dict[str, Any]:
         return {
@@ -179,18 +238,7 @@ class _Report:
 def _finish(
     directory: OutputDirectory, manifest: Manifest, reports: list[dict[str, Any]]
 ) -> EncodeSummary:
-    summary = EncodeSummary(output=str(directory.path))
-    for report in reports:
-        counts = Counter(report["counts"])
-        summary.kept += counts["kept"]
-        summary.blank += counts["blank"]
-        summary.tokens += counts["tokens"]
-        summary.supervised_tokens += counts["supervised_tokens"]
-        summary.media.update(images=counts["images"], videos=counts["videos"])
-        summary.rejected += len(report["rejected"])
-        summary.reasons.update(line["code"] for line in report["rejected"])
-        summary.warnings.update(report["warnings"])
-    summary.records = summary.kept + summary.rejected
+    summary = EncodeSummary.of(reports, str(directory.path))
     shards = tuple(ShardEntry(**report["shard"]) for report in reports)
     if sum(shard.samples for shard in shards) != summary.kept:
         raise IncompleteError(f"{summary.kept} samples kept, the shards hold another number")

@@ -10,7 +10,7 @@ import numpy as np
 from packcli.contract.columns import Axis
 from packcli.contract.digests import sample_digests
 from packcli.contract.offsets import Offsets
-from packcli.contract.packs import Packs, boxed
+from packcli.contract.packs import IGNORED, Packs, boxed
 from packcli.contract.rules.slots import media_spans, mrope_of
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ class Sample:
         input_ids: (T,) int32.
         labels: (T,) int32.
         media: in the order of their slots.
+        loss_scale: (T,) float32, weight of each label; None where all are 1.
     """
 
     id: str
@@ -64,6 +65,7 @@ class Sample:
     input_ids: NDArray[np.int32]
     labels: NDArray[np.int32]
     media: tuple[Medium, ...] = ()
+    loss_scale: NDArray[np.float32] | None = None
 
 
 def packs_of_one(samples: Sequence[Sample], facts: ModelFacts) -> Packs:
@@ -76,6 +78,8 @@ def packs_of_one(samples: Sequence[Sample], facts: ModelFacts) -> Packs:
         "sample_sources": boxed([sample.source for sample in samples]),
         "sample_digests": np.zeros((len(samples), 16), np.uint8),
     }
+    if facts.loss_scale:
+        columns["loss_scale"] = _weights(samples, columns["labels"])
     if facts.has_media:
         axes |= _media_axes(samples)
         columns |= _media_columns(samples, columns["input_ids"], facts)
@@ -90,6 +94,18 @@ def packs_of_one(samples: Sequence[Sample], facts: ModelFacts) -> Packs:
 
 def _flat(arrays: list[NDArray[np.int32]]) -> NDArray[np.int32]:
     return np.concatenate(arrays) if arrays else np.zeros(0, np.int32)
+
+
+def _weights(samples: Sequence[Sample], labels: NDArray[np.int32]) -> NDArray[np.float32]:
+    weights = np.ones(len(labels), np.float32)
+    place = 0
+    for sample in samples:
+        end = place + len(sample.labels)
+        if sample.loss_scale is not None:
+            weights[place:end] = sample.loss_scale
+        place = end
+    weights[labels == IGNORED] = 0
+    return weights
 
 
 def _media_axes(samples: Sequence[Sample]) -> dict[Axis, Offsets]:

@@ -20,12 +20,47 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 
-def run(work: Callable[[Task], Result], tasks: Sequence[Task], *, workers: int) -> Iterator[Result]:
+class _WorkerDiedError(IncompleteError):
+    """A worker was killed, and every task that was waiting may be the cause.
+
+    Attributes:
+        held: how many tasks were waiting.
+    """
+
+    def __init__(self, message: str, held: int) -> None:
+        super().__init__(message)
+        self.held = held
+
+
+def run(
+    work: Callable[[Task], Result],
+    tasks: Sequence[Task],
+    *,
+    workers: int,
+    rescue: Callable[[Task], Result] | None = None,
+) -> Iterator[Result]:
     """Yield the result of every task in order, at most twice `workers` ahead of the reader.
 
     Raises:
-        IncompleteError: a worker was killed, naming the tasks that it may have held.
+        IncompleteError: a worker was killed and there is no rescue, naming the tasks that it may
+            have held.
     """
+    left = deque(tasks)
+    while left:
+        try:
+            for result in _pool(work, list(left), workers):
+                left.popleft()
+                yield result
+        except _WorkerDiedError as death:
+            if rescue is None:
+                raise
+            for _ in range(max(1, death.held)):
+                yield rescue(left.popleft())
+
+
+def _pool(
+    work: Callable[[Task], Result], tasks: Sequence[Task], workers: int
+) -> Iterator[Result]:
     context = multiprocessing.get_context("spawn")
     others = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(min(workers, len(tasks)), mp_context=context)
@@ -41,9 +76,10 @@ def run(work: Callable[[Task], Result], tasks: Sequence[Task], *, workers: int) 
             waiting.popleft()
     except BrokenProcessPool as error:
         held = ", ".join(f"{task!s:.200}" for task, future in waiting if _lost(future))
-        raise IncompleteError(
+        raise _WorkerDiedError(
             f"a worker process died (killed, or out of memory) on one of: {held}; "
-            "run again to resume, with fewer workers if memory is short"
+            "run again to resume, with fewer workers if memory is short",
+            len(waiting),
         ) from error
     except (KeyboardInterrupt, SystemExit, GeneratorExit):
         for process in set(multiprocessing.active_children()) - others:

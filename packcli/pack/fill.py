@@ -1,23 +1,30 @@
-"""Filling: samples move into the packs of their plan, window by window, shard by shard."""
+"""Filling: samples move into the packs of their plan, chunk by chunk, shard by shard."""
 
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from packcli.contract.digests import digest_total, spell_total
-from packcli.pack.histogram import Histogram
-from packcli.pack.plan import make_plan
-from packcli.pack.sources import RowGroup, demands, load
+from packcli.contract.errors import InputError
+from packcli.contract.offsets import Offsets
+from packcli.pack.overlap import Overlapped
+from packcli.pack.reading import SampleReader
+from packcli.pack.sources import RowGroup, demands
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
     from packcli.contract.packs import Packs
     from packcli.pack.options import PlanOptions
-    from packcli.pack.plan import Plan
+    from packcli.pack.reading import Loaded
+    from packcli.pack.sources import Index
+    from packcli.pack.windows import Chunk
     from packcli.shards.directory import OutputDirectory
     from packcli.shards.manifest import Manifest
 
@@ -25,7 +32,9 @@ BYTES_PER_TOKEN = 3
 """About what a packed token takes on disk, all columns; used to turn shard bytes into tokens."""
 
 WINDOW_TOKENS = 16 * 2**20
-"""Tokens that are planned and held in memory at once, about 30 bytes each."""
+"""Tokens that are planned and held in memory at once, about 40 bytes each."""
+
+_PORTION = 2**20  # tokens that are gathered, written and forgotten at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +44,14 @@ class ShardTask:
     Attributes:
         number: which shard, from 0.
         count: how many there are.
-        windows: row groups whose samples are planned together, a window at a time.
+        chunks: its packs, read and filled a chunk at a time.
+        groups: row groups that hold their samples, in order.
     """
 
     number: int
     count: int
-    windows: list[list[RowGroup]]
+    chunks: list[Chunk]
+    groups: list[RowGroup]
 
     @property
     def name(self) -> str:
@@ -52,25 +63,30 @@ class ShardTask:
         return self.name
 
 
-def cut_shards(groups: list[RowGroup], shard_bytes: int, window_tokens: int) -> list[ShardTask]:
-    """Cut the input into windows, and windows into shards, by token counts alone."""
-    shard_tokens = max(1, shard_bytes // BYTES_PER_TOKEN)
-    windows = _portions(groups, min(window_tokens, shard_tokens))
-    per_shard = max(1, shard_tokens // window_tokens)
-    runs = [windows[start : start + per_shard] for start in range(0, len(windows), per_shard)]
-    return [ShardTask(number, len(runs), run) for number, run in enumerate(runs)]
+def window_of(shard_bytes: int, window_tokens: int) -> int:
+    """Return the tokens of a window, none of which is larger than a shard."""
+    return max(1, min(window_tokens, shard_bytes // BYTES_PER_TOKEN))
 
 
-def _portions(groups: list[RowGroup], most: int) -> list[list[RowGroup]]:
-    portions: list[list[RowGroup]] = []
-    tokens = most
-    for group in groups:
-        if tokens + group.tokens > most:
-            portions.append([])
-            tokens = 0
-        portions[-1].append(group)
-        tokens += group.tokens
-    return portions
+def cut_shards(
+    chunks: list[Chunk], index: Index, shard_bytes: int, window_tokens: int
+) -> list[ShardTask]:
+    """Put as many chunks into a shard as make its size."""
+    each = max(1, shard_bytes // BYTES_PER_TOKEN // window_tokens)
+    runs = [chunks[start : start + each] for start in range(0, len(chunks), each)]
+    firsts = np.array([group.first for group in index.groups], dtype=np.int64)
+    tasks: list[ShardTask] = []
+    for number, run in enumerate(runs):
+        wanted = np.concatenate([_wanted(chunk) for chunk in run])
+        # a group without samples starts where the next one does, which is found instead of it
+        places = np.unique(np.searchsorted(firsts, wanted, side="right") - 1)
+        groups = [index.groups[place] for place in places.tolist()]
+        tasks.append(ShardTask(number, len(runs), run, groups))
+    return tasks
+
+
+def _wanted(chunk: Chunk) -> NDArray[np.int64]:
+    return np.unique(np.concatenate([chunk.order, chunk.left])).astype(np.int64)
 
 
 def fill_shard(
@@ -80,102 +96,98 @@ def fill_shard(
     if (done := directory.part(task.number)) is not None:
         return done
     report = _Report()
-    with directory.shard(task.name, source.model) as (writer, entries):
-        for window in task.windows:
-            samples = load(window, source)
-            wanted = demands(samples)
-            plan = make_plan(wanted.lengths, options, images=wanted.images, patches=wanted.patches)
-            packed = samples.take(plan.order).grouped(plan.members)
-            report.add(options, plan, packed, samples)
-            for rows in _portions_of(packed):
-                writer.write(rows)
+    reader = SampleReader(source, task.groups)
+    wanted = [_wanted(chunk) for chunk in task.chunks] + [np.zeros(0, dtype=np.int64)]
+    with (
+        directory.shard(task.name, source.model) as (writer, entries),
+        Overlapped(writer.write) as writing,
+    ):
+        for place, chunk in enumerate(task.chunks):
+            loaded = reader.load(wanted[place], wanted[place + 1])
+            report.leave(options, loaded.take(chunk.left))
+            for packs in _filled(loaded, chunk, options.capacity):
+                report.add(packs)
+                writing.put(packs)
+            del loaded
     finished = report.to_json() | {"shard": asdict(entries[0])}
     directory.finish_part(task.number, finished)
     return finished
 
 
-def _portions_of(packed: Packs, tokens: int = 2**20) -> list[Packs]:
-    """Hand packs to the writer in portions, so that no column is copied whole."""
-    ends = packed.pack_tokens.ends.astype(np.int64)
-    cuts = np.searchsorted(ends, np.arange(tokens, packed.tokens.total, tokens), side="left") + 1
-    bounds = np.unique(np.concatenate([[0], cuts, [len(packed)]])).tolist()
-    return [packed.rows(np.arange(start, stop)) for start, stop in itertools.pairwise(bounds)]
+def _filled(loaded: Loaded, chunk: Chunk, capacity: int) -> Iterator[Packs]:
+    """Gather a chunk's packs in portions, straight from where they were read.
+
+    Raises:
+        InputError: samples are longer than the index said.
+    """
+    places, members = loaded.places(chunk.order), Offsets.from_lengths(chunk.counts)
+    ends = np.cumsum(loaded.packs.tokens.lengths[places], dtype=np.int64)[members.ends - 1]
+    if ends.size and int(np.diff(ends, prepend=0).max()) > capacity:
+        raise InputError(
+            f"{loaded.packs.columns['sample_sources'][places[0]]}: samples are longer than "
+            "seq_lengths says; run `packcli verify` on the input, then encode again"
+        )
+    cuts = np.searchsorted(ends, np.arange(_PORTION, int(ends[-1]) if ends.size else 0, _PORTION))
+    bounds = np.unique(np.concatenate([[0], cuts + 1, [len(members)]])).tolist()
+    for start, stop in itertools.pairwise(bounds):
+        inside = members.span(start, stop)
+        first = int(members.values[start])
+        yield loaded.packs.take(places[first : first + inside.total]).grouped(inside)
 
 
 class _Report:
-    """What one shard took in, packed and left out."""
+    """What one shard packed and left out."""
 
     def __init__(self) -> None:
-        self._plans: list[Plan] = []
         self._rejected: list[dict[str, Any]] = []
-        self._packed = self._left = 0
-        self._squares = [0.0, 0.0]
-        self._lengths: Counter[int] = Counter()
-        self._taken = [0, 0, 0]
+        self._packs = self._samples = self._tokens = self._packed = self._left = 0
 
-    def add(self, options: PlanOptions, plan: Plan, packed: Packs, samples: Packs) -> None:
-        self._plans.append(plan)
-        placed = demands(packed)
-        sizes = Histogram.of(placed.lengths)
-        self._lengths.update(dict(zip(sizes.sizes.tolist(), sizes.counts.tolist(), strict=True)))
-        for place, need in enumerate((np.ones(len(placed)), placed.images, placed.patches)):
-            self._taken[place] += 0 if need is None else int(need.sum(dtype=np.int64))
-        self._packed += digest_total(packed.columns["sample_digests"])
-        left = np.sort(np.concatenate([plan.rejected, plan.zero]))
-        self._left += digest_total(samples.columns["sample_digests"][left])
-        for number in left.tolist():
-            self._rejected.append(_rejected(samples, number, options))
-        costs = _costs(packed)
-        self._squares[0] += float(costs.sum())
-        self._squares[1] += float((costs**2).sum())
+    def add(self, packs: Packs) -> None:
+        self._packs += len(packs)
+        self._samples += packs.members.total
+        self._tokens += packs.tokens.total
+        self._packed += digest_total(packs.columns["sample_digests"])
+
+    def leave(self, options: PlanOptions, samples: Packs) -> None:
+        self._left += digest_total(samples.columns["sample_digests"])
+        self._rejected += _rejected(samples, options)
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "packs": sum(plan.packs for plan in self._plans),
-            "samples": sum(plan.samples for plan in self._plans),
-            "tokens": sum(plan.tokens for plan in self._plans),
-            "seconds": sum(plan.seconds for plan in self._plans),
-            "costs": self._squares,
-            "lengths": sorted(self._lengths.items()),
-            "taken": self._taken,
+            "packs": self._packs,
+            "samples": self._samples,
+            "tokens": self._tokens,
             "rejected": self._rejected,
             "digest": spell_total(self._packed),
             "digest_rejected": spell_total(self._left),
         }
 
 
-def _costs(packed: Packs) -> np.ndarray:
-    """(P,) float64, attention cost of each pack: sum of squared sample lengths."""
-    squares = np.concatenate([[0.0], np.cumsum(packed.tokens.lengths.astype(np.float64) ** 2)])
-    return squares[packed.members.ends] - squares[packed.members.starts]
-
-
-def _rejected(samples: Packs, number: int, options: PlanOptions) -> dict[str, Any]:
-    source = str(samples.columns["sample_sources"][number])
-    length = int(samples.tokens.lengths[number])
-    file, _, line = source.rpartition(":")
-    one = demands(samples.take(np.array([number])))
-    needs = [
-        (length, options.capacity, "tokens, capacity"),
-        (
-            0 if one.images is None else int(one.images[0]),
-            options.max_images,
-            "images, --max-images",
-        ),
-        (
-            0 if one.patches is None else int(one.patches[0]),
-            options.max_patches,
-            "patches, --max-patches",
-        ),
-    ]
-    over = [
-        f"{need} {what} {most}" for need, most, what in needs if most is not None and need > most
-    ]
-    why = "; ".join(over) or "no tokens"
-    return {
-        "file": file,
-        "line": int(line) if line.isdigit() else None,
-        "id": str(samples.columns["sample_ids"][number]),
-        "code": "over_pack_length" if length else "zero_length",
-        "message": f"{source}: {why}; raise the limit, or cut the record in parts",
-    }
+def _rejected(samples: Packs, options: PlanOptions) -> list[dict[str, Any]]:
+    """Say of samples that fit into no pack what they need, and what there is."""
+    need = demands(samples)
+    budgets = (
+        (need.lengths, options.capacity, "tokens, capacity"),
+        (need.images, options.max_images, "images, --max-images"),
+        (need.patches, options.max_patches, "patches, --max-patches"),
+    )
+    names = (samples.columns[name].tolist() for name in ("sample_ids", "sample_sources"))
+    lines: list[dict[str, Any]] = []
+    for number, (name, source) in enumerate(zip(*names, strict=True)):
+        over = [
+            f"{int(each[number])} {what} {most}"
+            for each, most, what in budgets
+            if each is not None and most is not None and each[number] > most
+        ]
+        file, _, line = str(source).rpartition(":")
+        why = "; ".join(over) or "no tokens"
+        lines.append(
+            {
+                "file": file,
+                "line": int(line) if line.isdigit() else None,
+                "id": str(name),
+                "code": "over_pack_length" if need.lengths[number] else "zero_length",
+                "message": f"{source}: {why}; raise the limit, or cut the record in parts",
+            }
+        )
+    return lines

@@ -94,6 +94,14 @@ class Samples:
         """Return the number of samples, n."""
         return self.lengths.size
 
+    def take(self, numbers: NDArray[np.integer]) -> Samples:
+        """Take some samples, in another order."""
+        return Samples(
+            self.lengths[numbers],
+            None if self.images is None else self.images[numbers],
+            None if self.patches is None else self.patches[numbers],
+        )
+
     def demands(self, options: PlanOptions) -> list[tuple[NDArray[np.integer], int]]:
         """What each sample takes of each limited budget, and the budget of a pack, tokens first."""
         ones = np.broadcast_to(np.int32(1), self.lengths.shape)

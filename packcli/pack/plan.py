@@ -113,7 +113,7 @@ def make_plan(
     given = _columns(lengths, images, patches)
     _require_columns(given, options)
     kept, rejected, zero = _screen(given, options)
-    samples = given if kept is None else _select(given, kept)
+    samples = given if kept is None else given.take(kept)
     arrangement = strategies.load(options.strategy).arrange(samples, options)
     arrangement = _balanced(arrangement, samples, options)
     order = arrangement.order if kept is None else kept[arrangement.order]
@@ -125,7 +125,7 @@ def make_plan(
         rejected=rejected,
         zero=zero,
         tokens=int(samples.lengths.sum(dtype=np.int64)),
-        lower_bound=_bound(samples, options),
+        lower_bound=bound_of(samples, options),
         sum_sq_len_cv=_variation(_attention(arrangement, samples)),
         seconds=perf_counter() - started,
     )
@@ -186,15 +186,6 @@ def _screen(
     return kept, rejected, zero
 
 
-def _select(given: Samples, kept: NDArray[np.integer]) -> Samples:
-    """Leave the rejected samples out."""
-    return Samples(
-        given.lengths[kept],
-        None if given.images is None else given.images[kept],
-        None if given.patches is None else given.patches[kept],
-    )
-
-
 def _attention(arrangement: Arrangement, samples: Samples) -> NDArray[np.int64]:
     """Return the sum of squared lengths of each pack, tokens squared."""
     return arrangement.totals(np.multiply(samples.lengths, samples.lengths, dtype=np.int64))
@@ -213,8 +204,8 @@ def _balanced(arrangement: Arrangement, samples: Samples, options: PlanOptions) 
     return Arrangement(arrangement.order[old.gather(packs)], arrangement.counts[packs])
 
 
-def _bound(samples: Samples, options: PlanOptions) -> int:
-    """Return the strongest bound of any single budget."""
+def bound_of(samples: Samples, options: PlanOptions) -> int:
+    """Return the strongest bound of any single budget, for samples that can be placed."""
     bounds = [lower_bound(samples.histogram, options.capacity)]
     for need, most in samples.demands(options)[1:]:
         bounds.append(-(-int(need.sum(dtype=np.int64)) // most))

@@ -6,25 +6,32 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from importlib import metadata
-from math import sqrt
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from packcli import __version__, engine
 from packcli.contract.digests import spell_total
 from packcli.contract.errors import ContractBrokenError, UsageError
-from packcli.pack.bound import lower_bound
-from packcli.pack.fill import WINDOW_TOKENS, cut_shards, fill_shard
-from packcli.pack.histogram import Histogram
-from packcli.pack.sources import index, open_sources
+from packcli.pack.fill import WINDOW_TOKENS, cut_shards, fill_shard, window_of
+from packcli.pack.material import gathered
+from packcli.pack.options import Arrangement
+from packcli.pack.plan import bound_of
+from packcli.pack.sources import open_sources
+from packcli.pack.stored import stored_chunks
+from packcli.pack.windows import plan_windows
 from packcli.shards.card import packed_card
 from packcli.shards.directory import OutputDirectory
 from packcli.shards.manifest import Manifest, ShardEntry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from packcli.pack.material import Material
     from packcli.pack.options import PlanOptions
+    from packcli.pack.stored import StoredPlan
+    from packcli.pack.windows import Chunk
 
 
 @dataclass(slots=True)
@@ -43,6 +50,7 @@ class PackSummary:
         excess: packs over the bound.
         fill: tokens over what the packs could hold.
         sum_sq_len_cv: variation of the packs' attention cost.
+        windows: portions that were planned on their own; 1 is a plan of the whole dataset.
         shards: shards written.
         seconds: time that planning took.
         output: the dataset's directory.
@@ -59,6 +67,7 @@ class PackSummary:
     excess: int = 0
     fill: float = 0.0
     sum_sq_len_cv: float = 0.0
+    windows: int = 0
     shards: int = 0
     seconds: float = 0.0
     output: str = ""
@@ -91,30 +100,50 @@ class Writing:
     progress: Callable[[int, int], None] = lambda _done, _all: None
 
 
-def pack(inputs: list[Path], options: PlanOptions, writing: Writing) -> PackSummary:
+def pack(
+    inputs: list[Path],
+    options: PlanOptions,
+    writing: Writing,
+    *,
+    epochs: Sequence[float] | None = None,
+    stored: StoredPlan | None = None,
+) -> PackSummary:
     """Pack every sample of every input.
 
+    Args:
+        inputs: encoded (or packed) datasets, made alike.
+        options: how to pack.
+        writing: where to.
+        epochs: (inputs,) how often each is used, parts of an epoch included; the order is then
+            shuffled by `options.seed`. None uses each once and in order.
+        stored: a plan that `packcli plan -o` wrote, to be filled instead of a new one; `options`
+            and `epochs` are then its own.
+
     Raises:
-        InputError: inputs are incomplete or not alike.
+        InputError: inputs are incomplete or not alike, or the plan was made for others.
         UsageError: the output must not be touched, or an input is named twice.
         ContractBrokenError: a sample was lost, doubled or changed on the way.
         IncompleteError: stopped half-way; run again to resume.
     """
     _check_apart(inputs, writing.output)
     sources = open_sources(inputs)
-    groups = [g for path, source in zip(inputs, sources, strict=True) for g in index(path, source)]
-    manifest = _job(sources, options, writing)
+    material = gathered(inputs, sources, options, epochs=epochs)
+    summary, chunks = _planned(material, options, writing, stored)
+    manifest = _job(material, options, writing, stored)
     directory = OutputDirectory.open(
         writing.output, manifest, overwrite=writing.overwrite, resume=writing.resume
     )
-    tasks = cut_shards(groups, writing.shard_bytes, writing.window_tokens)
-    work = partial(fill_shard, options, sources[0], directory)
+    window = window_of(writing.shard_bytes, writing.window_tokens)
+    tasks = cut_shards(chunks, material.index, writing.shard_bytes, window)
+    fill = partial(fill_shard, options, sources[0], directory)
     reports: list[dict[str, Any]] = []
-    for report in engine.run(work, tasks, workers=writing.workers):
+    for report in engine.run(fill, tasks, workers=writing.workers):
         reports.append(report)
         writing.progress(len(reports), len(tasks))
-    _check_conserved(sources, reports)
-    summary = _summarise(options, reports, writing.output)
+    _check_conserved(material, reports)
+    summary.shards = len(reports)
+    summary.rejected = sum(len(report["rejected"]) for report in reports)
+    summary.reasons.update(line["code"] for report in reports for line in report["rejected"])
     _finish(directory, manifest, summary, reports)
     return summary
 
@@ -133,70 +162,72 @@ def _check_apart(inputs: list[Path], output: Path) -> None:
             raise UsageError(f"{path} is named twice; every sample is packed once")
 
 
-def _job(sources: list[Manifest], options: PlanOptions, writing: Writing) -> Manifest:
+def _planned(
+    material: Material, options: PlanOptions, writing: Writing, stored: StoredPlan | None
+) -> tuple[PackSummary, list[Chunk]]:
+    """Plan in windows, or take the packs of a stored plan; and say how good that is."""
+    samples = material.index.samples
+    window = window_of(writing.shard_bytes, writing.window_tokens)
+    if stored is None:
+        chunks, seconds = plan_windows(samples, material.uses, options, window)
+    else:
+        stored.check_made_for(material)
+        chunks, seconds = stored_chunks(stored, material, window), 0.0
+    order = np.concatenate([np.zeros(0, np.int64), *(chunk.order for chunk in chunks)])
+    counts = np.concatenate([np.zeros(0, np.int64), *(chunk.counts for chunk in chunks)])
+    placed = samples.take(order)
+    bound = bound_of(placed, options)
+    costs = Arrangement(np.arange(order.size), counts).totals(
+        np.multiply(placed.lengths, placed.lengths, dtype=np.int64)
+    )
+    tokens = int(placed.lengths.sum(dtype=np.int64))
+    summary = PackSummary(
+        options.capacity,
+        options.strategy,
+        samples=order.size,
+        packs=counts.size,
+        tokens=tokens,
+        lower_bound=bound,
+        excess=counts.size - bound,
+        fill=tokens / (counts.size * options.capacity) if counts.size else 0.0,
+        sum_sq_len_cv=float(costs.std() / costs.mean()) if costs.size else 0.0,
+        windows=len(chunks) if stored is None else 1,
+        seconds=seconds,
+        output=str(writing.output),
+    )
+    return summary, chunks
+
+
+def _job(
+    material: Material, options: PlanOptions, writing: Writing, stored: StoredPlan | None
+) -> Manifest:
+    source = material.index.manifests[0]
     libraries = {library: metadata.version(library) for library in ("numpy", "pyarrow")}
+    more: dict[str, Any] = {
+        "shard_bytes": writing.shard_bytes,
+        "window_tokens": writing.window_tokens,
+    }
+    if material.epochs is not None:
+        more["epochs"] = list(material.epochs)
+    if stored is not None:
+        more["plan"] = stored.digest
     return Manifest(
         kind="packed",
-        model=sources[0].model,
+        model=source.model,
         versions={"packcli": __version__} | libraries,
-        settings=sources[0].settings,
-        options=asdict(options)
-        | {"shard_bytes": writing.shard_bytes, "window_tokens": writing.window_tokens},
-        inputs=[
-            {
-                "fingerprint": source.fingerprint,
-                "digest": source.digest,
-                "samples": sum(shard.samples for shard in source.shards),
-                "options": source.options,
-                "inputs": source.inputs,
-            }
-            for source in sources
-        ],
+        settings=source.settings,
+        options=asdict(options) | more,
+        inputs=material.told(),
     )
 
 
-def _check_conserved(sources: list[Manifest], reports: list[dict[str, Any]]) -> None:
-    before = sum(int(source.digest, 16) for source in sources)
+def _check_conserved(material: Material, reports: list[dict[str, Any]]) -> None:
     after = sum(int(r["digest"], 16) + int(r["digest_rejected"], 16) for r in reports)
-    if spell_total(before) != spell_total(after):
+    if spell_total(sum(material.digests)) != spell_total(after):
         raise ContractBrokenError(
             "conservation: the samples in the packs are not those of the encoded shards; "
             "run `packcli verify` on the input, then pack again with --overwrite"
         )
-
-
-def _summarise(options: PlanOptions, reports: list[dict[str, Any]], output: Path) -> PackSummary:
-    summary = PackSummary(options.capacity, options.strategy, output=str(output))
-    for report in reports:
-        summary.packs += report["packs"]
-        summary.samples += report["samples"]
-        summary.tokens += report["tokens"]
-        summary.seconds += report["seconds"]
-        summary.rejected += len(report["rejected"])
-        summary.reasons.update(line["code"] for line in report["rejected"])
-    summary.lower_bound = _bound(options, reports)
-    summary.excess = summary.packs - summary.lower_bound
-    summary.shards = len(reports)
-    if summary.packs:
-        summary.fill = summary.tokens / (summary.packs * options.capacity)
-        total = sum(report["costs"][0] for report in reports)
-        squares = sum(report["costs"][1] for report in reports)
-        spread = max(0.0, squares * summary.packs - total * total)
-        summary.sum_sq_len_cv = sqrt(spread) / total
-    return summary
-
-
-def _bound(options: PlanOptions, reports: list[dict[str, Any]]) -> int:
-    """Bound the packs of the whole dataset, as if it were planned in one window."""
-    counts: Counter[int] = Counter()
-    for report in reports:
-        counts.update(dict(report["lengths"]))
-    bounds = [lower_bound(Histogram.of_counts(counts), options.capacity)]
-    limits = (options.max_samples, options.max_images, options.max_patches)
-    for place, most in enumerate(limits):
-        if most is not None:
-            bounds.append(-(-sum(report["taken"][place] for report in reports) // most))
-    return max(bounds)
 
 
 def _finish(

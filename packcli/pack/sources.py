@@ -1,4 +1,4 @@
-"""Where samples come from: encoded (or packed) datasets, row group by row group."""
+"""Where samples come from: encoded (or packed) datasets, and what planning asks of them."""
 
 from __future__ import annotations
 
@@ -16,37 +16,64 @@ from packcli.shards.manifest import Manifest, read_manifest
 from packcli.shards.reader import Shard
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-_LENGTH_COLUMN = "seq_lengths"
-_LENGTH_COLUMNS = (_LENGTH_COLUMN,)
+    from packcli.contract.rows import Rows
+
+_LENGTHS = "seq_lengths"
 _CHECK = "run `packcli verify` on it, then encode again"
 _ALIKE = ("model", "versions", "settings", "options")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class RowGroup:
     """A portion of a shard that is read at once.
 
     Attributes:
+        dataset: number of the input.
         path: the shard.
         number: which row group of it.
-        lengths: (n,) int32, tokens of its samples.
+        first: number of its first sample, over all inputs.
+        count: its samples.
     """
 
+    dataset: int
     path: Path
     number: int
-    lengths: NDArray[np.int32]
-
-    @property
-    def tokens(self) -> int:
-        """Tokens of all its samples."""
-        return int(self.lengths.sum(dtype=np.int64))
+    first: int
+    count: int
 
 
-def open_sources(paths: list[Path]) -> list[Manifest]:
+@dataclass(frozen=True, slots=True, eq=False)
+class Index:
+    """All samples of all inputs, numbered through; no token is held.
+
+    Attributes:
+        manifests: of each input.
+        groups: row groups, in the order of the samples' numbers.
+        samples: what each sample takes of a pack's budgets.
+    """
+
+    manifests: list[Manifest]
+    groups: list[RowGroup]
+    samples: Samples
+
+    def groups_of(self, dataset: int) -> list[RowGroup]:
+        """List the row groups of one input."""
+        return [group for group in self.groups if group.dataset == dataset]
+
+    def counts(self) -> list[int]:
+        """Count the samples of each input."""
+        return [
+            sum(group.count for group in self.groups_of(number))
+            for number in range(len(self.manifests))
+        ]
+
+
+def open_sources(paths: Sequence[Path]) -> list[Manifest]:
     """Read the manifests of datasets that are to be packed together.
 
     Raises:
@@ -83,40 +110,86 @@ def _difference(name: str, left: dict[str, object], right: dict[str, object]) ->
     return f"{name}: {shown}"
 
 
-def index(path: Path, manifest: Manifest) -> list[RowGroup]:
-    """List a dataset's row groups with the lengths of their samples; no token is read."""
+def index(paths: Sequence[Path], manifests: list[Manifest], *, media: bool) -> Index:
+    """Number all samples and read their lengths; no token is read.
+
+    Args:
+        paths: datasets.
+        manifests: theirs.
+        media: read images and patches of each sample too.
+
+    Raises:
+        InputError: a shard is not the one that the manifest names, or lacks a column.
+    """
+    media = media and manifests[0].model.has_media
     groups: list[RowGroup] = []
-    for entry in manifest.shards:
-        shard = Shard.open(path / DATA / entry.name)
-        if shard.rows != entry.rows or shard.path.stat().st_size != entry.bytes:
-            raise InputError(f"{shard.path}: not the shard that the manifest names; {_CHECK}")
-        for number in range(shard.file.num_row_groups):
-            rows = shard.group(number, columns=_LENGTH_COLUMNS)
-            if _LENGTH_COLUMN not in rows.cells:
-                raise InputError(f"{shard.path}: no column {_LENGTH_COLUMN}; {_CHECK}")
-            groups.append(RowGroup(shard.path, number, rows.cells[_LENGTH_COLUMN].values))
-    return groups
+    parts = [Samples(*(np.zeros(0, np.int32),) * (3 if media else 1))]
+    for dataset, (path, manifest) in enumerate(zip(paths, manifests, strict=True)):
+        for entry in manifest.shards:
+            shard = Shard.open(path / DATA / entry.name)
+            if shard.rows != entry.rows or shard.path.stat().st_size != entry.bytes:
+                raise InputError(f"{shard.path}: not the shard that the manifest names; {_CHECK}")
+            found, ends = _shard_samples(shard, manifest, media=media)
+            before = groups[-1].first + groups[-1].count if groups else 0
+            groups += [
+                RowGroup(dataset, shard.path, number, before + int(start), int(stop - start))
+                for number, (start, stop) in enumerate(zip(ends[:-1], ends[1:], strict=True))
+            ]
+            parts.append(found)
+    return Index(manifests, groups, _joined(parts))
 
 
-def load(groups: list[RowGroup], manifest: Manifest) -> Packs:
-    """Read row groups, in their order, as packs of one.
+def _shard_samples(
+    shard: Shard, manifest: Manifest, *, media: bool
+) -> tuple[Samples, NDArray[np.int64]]:
+    """Return what a shard's samples take, and where each row group's samples start."""
+    names = [_LENGTHS, *(["num_patches", "image_grid_thw"] if media else [])]
+    rows = shard.whole(names, manifest.model)
+    if lacking := [name for name in names if name not in rows.cells]:
+        raise InputError(f"{shard.path}: no column {', '.join(lacking)}; {_CHECK}")
+    cells = rows.cells[_LENGTHS]
+    if cells.rows is None:
+        raise InputError(f"{shard.path}: {_LENGTHS} is {cells.dtype}; {_CHECK}")
+    ends = cells.rows[np.concatenate([[0], np.cumsum(shard.group_rows, dtype=np.int64)])]
+    if not media:
+        return Samples(cells.values), ends
+    if len(cells.values) == rows.count:
+        images = rows.cells["image_grid_thw"].lengths
+        return Samples(cells.values, images, rows.cells["num_patches"].values), ends
+    numbers = range(len(shard.group_rows))
+    return _joined([demands(read_group(shard, n, manifest)) for n in numbers]), ends
+
+
+def _joined(parts: list[Samples]) -> Samples:
+    columns = [(part.lengths, part.images, part.patches) for part in parts]
+    joined = [
+        None if each[0] is None else np.concatenate([one for one in each if one is not None])
+        for each in zip(*columns, strict=True)
+    ]
+    assert joined[0] is not None  # noqa: S101 - every part has lengths
+    return Samples(joined[0], joined[1], joined[2])
+
+
+def read_group(shard: Shard, number: int, manifest: Manifest) -> Packs:
+    """Read a row group; derived columns are left on disk.
 
     Raises:
         InputError: what is stored are no packs.
     """
-    packs = Packs.concatenated([_packs(group, manifest) for group in groups])
-    return packs.take(np.arange(packs.members.total))
+    wanted = [column.name for column in carried_columns(manifest.model)]
+    fields = list(dict.fromkeys(name.split(".")[0] for name in [*wanted, "cu_seqlens"]))
+    rows = shard.group(number, manifest.model, [name for name in fields if name in shard.columns])
+    if missing := [name for name in wanted if name not in rows.cells]:
+        raise InputError(f"{shard.path}: no column {', '.join(missing)}; {_CHECK}")
+    return _believed(shard, rows)
 
 
-def _packs(group: RowGroup, manifest: Manifest) -> Packs:
-    rows = Shard.open(group.path).group(group.number, manifest.model)
-    missing = [c.name for c in carried_columns(manifest.model) if c.name not in rows.cells]
-    if missing:
-        raise InputError(f"{group.path}: no column {', '.join(missing)}; {_CHECK}")
+def _believed(shard: Shard, rows: Rows) -> Packs:
     try:
-        return rows.packs()
+        packs = rows.packs()
     except (ValueError, IndexError, TypeError, AttributeError) as error:
-        raise InputError(f"{group.path}: these are no packs: {error}; {_CHECK}") from error
+        raise InputError(f"{shard.path}: these are no packs: {error}; {_CHECK}") from error
+    return packs.apart()
 
 
 def demands(packs: Packs) -> Samples:

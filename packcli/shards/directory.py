@@ -78,6 +78,25 @@ class OutputDirectory:
         path = self.path / DATA / shard["name"]
         return path.is_file() and path.stat().st_size == shard["bytes"]
 
+    @contextmanager
+    def underway(self, number: int) -> Generator[None]:
+        """Note that a part is being done; the note stays if the process dies in it."""
+        note = self._note(number)
+        with _disk_errors(self.path):
+            note.parent.mkdir(exist_ok=True)
+            note.touch()
+        try:
+            yield
+        finally:
+            note.unlink(missing_ok=True)
+
+    def broken_off(self, number: int) -> bool:
+        """Tell whether a process died while it did a part."""
+        return self._note(number).exists()
+
+    def _note(self, number: int) -> Path:
+        return self.path / STAGING / "underway" / f"{number:05d}"
+
     def finish_part(self, number: int, report: dict[str, Any]) -> None:
         """Note that a part is finished."""
         with _disk_errors(self.path):

@@ -90,6 +90,31 @@ class Shard:
         for number in range(self.file.num_row_groups):
             yield self.group(number, facts, columns)
 
+    @property
+    def group_rows(self) -> list[int]:
+        """Rows of each row group."""
+        metadata = self.file.metadata
+        return [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
+
+    def whole(self, columns: Sequence[str], facts: ModelFacts | None = None) -> Rows:
+        """Read some columns of all rows at once.
+
+        Raises:
+            ShardUnreadableError: a page is damaged.
+        """
+        try:
+            return to_rows(self.file.read(columns=[*columns]), facts)
+        except _UNREADABLE as error:
+            raise ShardUnreadableError(self.path, _line(error)) from error
+
+    def ids(self) -> pa.ChunkedArray:
+        """Read the ids of all samples, as Arrow text: a tenth of what Python's takes."""
+        try:
+            lists = self.file.read(columns=["sample_ids"]).column(0)
+        except _UNREADABLE as error:
+            raise ShardUnreadableError(self.path, _line(error)) from error
+        return pa.chunked_array([chunk.flatten() for chunk in lists.chunks], pa.string())
+
     def group(
         self, number: int, facts: ModelFacts | None = None, columns: Sequence[str] | None = None
     ) -> Rows:

@@ -45,6 +45,7 @@ def collate(
         ``max_length_q`` and ``max_length_k`` int; ``seq_idx`` (1, T) int32, the sample of each
         token; with media ``pixel_values``, ``image_grid_thw`` (n, 3) int64,
         ``pixel_values_videos``, ``video_grid_thw`` and, for Qwen2.5-VL, ``second_per_grid_ts``.
+        Of datasets with weights also ``loss_scale`` (1, T) float32: models ignore it, so take it out and weigh the loss.
 
     Raises:
         InputError: a row is no pack, or media do not fill their slots, naming the sample.
@@ -56,6 +57,11 @@ def collate(
         name: torch.from_numpy(value) if isinstance(value, np.ndarray) else value
         for name, value in model_inputs(packs).items()
     }
+    weights = [pack.loss_scale for pack in packs if pack.loss_scale is not None]
+    if 0 < len(weights) < len(packs):
+        raise InputError("some rows have loss_scale and some none; use one dataset")
+    if weights:
+        batch["loss_scale"] = torch.from_numpy(np.concatenate(weights))[None]
     if facts is not None:
         for pack in packs:
             _count_slots(pack, facts)

@@ -57,7 +57,7 @@ class MediaLoader:
         fetch: Fetch | None = None,
     ) -> None:
         self._facts: ModelFacts = manifest.model
-        if self._facts.family not in _FAMILIES:
+        if self._facts.has_media and self._facts.family not in _FAMILIES:
             raise InputError(
                 f"pixels of family {self._facts.family} are not prepared here, those of "
                 f"{', '.join(_FAMILIES)} are; give the collator an object with load(medium)"

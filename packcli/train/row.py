@@ -28,6 +28,7 @@ READ = (
     "image_grid_thw",
     "video_grid_thw",
     "second_per_grid_ts",
+    "loss_scale",
     "media",
     "sample_ids",
     "sample_sources",
@@ -78,6 +79,7 @@ class Pack:
         image_grid_thw: (n, 3) int32, patches.
         video_grid_thw: (m, 3) int32, patches.
         second_per_grid_ts: (m,) float32, seconds; None where positions do not need it.
+        loss_scale: (T,) float32, weight of each label; None where all weigh alike.
         media: in the order of their slots.
         sample_ids: (B,) names, empty where the row has none.
         sample_sources: (B,) file:line, empty where the row has none.
@@ -90,6 +92,7 @@ class Pack:
     image_grid_thw: NDArray[np.int32]
     video_grid_thw: NDArray[np.int32]
     second_per_grid_ts: NDArray[np.float32] | None
+    loss_scale: NDArray[np.float32] | None
     media: tuple[Medium, ...]
     sample_ids: tuple[str, ...]
     sample_sources: tuple[str, ...]
@@ -110,7 +113,6 @@ class Pack:
                 raise InputError(f"row without {name!r}; it has {', '.join(row)}")
         ids = np.asarray(row["input_ids"], dtype=np.int32)
         mrope = row.get("mrope_position_ids")
-        seconds = row.get("second_per_grid_ts")
         images, videos = _grids(row.get("image_grid_thw")), _grids(row.get("video_grid_thw"))
         names = tuple(_listed(row.get("sample_ids")))
         sources = tuple(_listed(row.get("sample_sources")))
@@ -121,7 +123,8 @@ class Pack:
             mrope_position_ids=None if mrope is None else _planes(mrope, ids.size),
             image_grid_thw=images,
             video_grid_thw=videos,
-            second_per_grid_ts=None if seconds is None else np.asarray(seconds, dtype=np.float32),
+            second_per_grid_ts=_floats(row.get("second_per_grid_ts")),
+            loss_scale=_floats(row.get("loss_scale")),
             media=_media(
                 _listed(row.get("media")), {"image": images, "video": videos}, names, sources
             ),
@@ -172,6 +175,10 @@ def _planes(values: Any, tokens: int) -> NDArray[np.int32]:  # noqa: ANN401 - li
             "run `packcli verify` on the dataset"
         )
     return planes.reshape(3, tokens)
+
+
+def _floats(values: Any) -> NDArray[np.float32] | None:  # noqa: ANN401 - a list, an array or None
+    return None if values is None else np.asarray(values, dtype=np.float32)
 
 
 def _grids(values: Any) -> NDArray[np.int32]:  # noqa: ANN401 - lists, an array or None

@@ -57,7 +57,7 @@ def open_target(path: Path, facts: ModelFacts | None) -> Target:
         InputError: there is nothing to check, or the dataset is not complete.
     """
     if path.is_file():
-        return Target(path, (path,), facts)
+        return Target(path, (path,), facts or _facts_beside(path))
     if not path.is_dir():
         raise InputError(f"{path}: no such file or folder")
     if (path / NAME).exists():
@@ -68,6 +68,13 @@ def open_target(path: Path, facts: ModelFacts | None) -> Target:
     if not shards:
         raise InputError(f"{path}: no manifest and no Parquet files")
     return Target(path, shards, facts)
+
+
+def _facts_beside(shard: Path) -> ModelFacts | None:
+    """Return the model of the dataset that a file lies in, if it lies in one."""
+    folder = shard.parent.parent
+    inside = shard.parent.name == DATA and (folder / NAME).is_file()
+    return read_manifest(folder).model if inside else None
 
 
 def _dataset(path: Path) -> Target:

@@ -19,6 +19,7 @@ MODELS = {
     "qwen2_vl": ModelFacts("qwen2_vl", 1100, Rope.GRID, IMAGE, VIDEO, 2),
     "qwen2_5_vl": ModelFacts("qwen2_5_vl", 1100, Rope.TIMED, IMAGE, VIDEO, 2, 2.0),
     "qwen3_vl": ModelFacts("qwen3_vl", 1100, Rope.FRAMES, IMAGE, VIDEO, 2),
+    "weights": ModelFacts("text", vocab_size=1100, loss_scale=True),
 }
 
 
@@ -69,6 +70,9 @@ def make_samples(rng, facts, count, first=0):
         "sample_sources": boxed([f"chat.jsonl:{first + i + 1}" for i in range(count)]),
         "sample_digests": np.zeros((count, 16), np.uint8),
     }
+    if facts.loss_scale:
+        weights = rng.choice([0.5, 1.0, 2.0], len(ids))
+        columns["loss_scale"] = np.where(columns["labels"] == -100, 0, weights).astype(np.float32)
     if facts.has_media:
         _add_media(rng, facts, axes, columns, grids, held, kinds)
         _place_media(Packs(facts, Offsets.unit(count), axes, columns))

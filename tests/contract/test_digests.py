@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import struct
 from dataclasses import replace
 from hashlib import blake2b
 
@@ -18,7 +19,7 @@ def digest_of(ids, labels, *grids):
     for values in (ids, labels, *grids):
         state.update(len(values).to_bytes(8, "little"))
         flat = [n for v in values for n in (v if isinstance(v, list) else [v])]
-        state.update(b"".join(n.to_bytes(4, "little", signed=True) for n in flat))
+        state.update(b"".join(struct.pack("<f" if type(n) is float else "<i", n) for n in flat))
     return state.digest()
 
 
@@ -37,6 +38,7 @@ def test_digest_is_what_is_documented(family):
         told = [part("input_ids", Axis.TOKEN), part("labels", Axis.TOKEN)]
         if packs.facts.has_media:
             told += [part("image_grid_thw", Axis.IMAGE), part("video_grid_thw", Axis.VIDEO)]
+        told += [part("loss_scale", Axis.TOKEN)] if packs.facts.loss_scale else []
         assert digests[sample].tobytes() == digest_of(*told)
 
 

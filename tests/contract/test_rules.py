@@ -61,13 +61,8 @@ def test_valid_packs_raise_no_alarm(family, seed):
     packs = make_packs(np.random.default_rng(seed), MODELS[family], packs=5)
     checked = check(rows_of(packs))
     assert told(checked) == []
-    assert checked.skipped.keys() == (
-        {
-            rule.code
-            for rule in RULES
-            if family == "text" and {"model with media", "model with mRoPE"} & set(rule.needs)
-        }
-    )
+    lacking = {"model with media", "model with mRoPE"} if family in {"text", "weights"} else set()
+    assert checked.skipped.keys() == {rule.code for rule in RULES if lacking & set(rule.needs)}
     assert checked.sound.tolist() == list(range(5))
     assert checked.packs is not None
     assert checked.packs.tokens == packs.tokens

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import random
-import sys
 from contextlib import suppress
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,21 +13,11 @@ import pytest
 from packcli.contract.errors import InputError, Rejection
 from packcli.contract.mrope import mrope
 from packcli.families.family import PixelLimits, VideoMetadata, VideoOptions
+from tests.families import upstream
 
 pytest.importorskip("torchvision", reason="the real processors need it")
 
 
-def _load():
-    spec = importlib.util.spec_from_file_location(
-        "families_upstream", Path(__file__).with_name("upstream.py")
-    )
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-upstream = _load()
 NAMES = tuple(upstream.MODELS)
 
 

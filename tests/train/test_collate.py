@@ -122,3 +122,13 @@ def test_refusals():
     mixed = EXAMPLE | {"mrope_position_ids": [[0] * 12] * 3}
     with pytest.raises(InputError, match="use one dataset"):
         collate([EXAMPLE, mixed])
+
+
+def test_weights_are_carried():
+    rows = [EXAMPLE | {"loss_scale": [0.5] * 12}, EXAMPLE | {"loss_scale": [2.0] * 12}]
+    weights = collate(rows)["loss_scale"]
+    assert weights.dtype == torch.float32
+    assert weights.tolist() == [[0.5] * 12 + [2.0] * 12]
+    assert "loss_scale" not in collate([EXAMPLE])
+    with pytest.raises(InputError, match="some rows have loss_scale"):
+        collate([rows[0], EXAMPLE])

@@ -144,7 +144,7 @@ def test_many_samples_are_compared_by_number(made):
 def test_one_byte_of_the_input_changed_after_encode(made):
     from packcli.cli.again import Source, encode_again
 
-    folder, model, source, packs = made
+    folder, model, _, packs = made
     records = folder / "all" / "chats.jsonl"
     whole = records.read_bytes()
 
@@ -172,3 +172,12 @@ def test_a_dataset_that_does_not_say_how_it_was_encoded(made, sample_data, tmp_p
     encode(source.inputs, job, Writing(tmp_path / "other" / "encoded"))
     with pytest.raises(UsageError, match="different options"):
         encode_again([packs, tmp_path / "other" / "encoded"], source, tmp_path)
+
+
+def test_a_file_inside_a_dataset_is_read_for_its_model(sample_data):
+    (shard,) = (sample_data / "good" / "data").iterdir()
+    verdict = verify([shard])
+    assert verdict.passed
+    assert "slot.count" not in verdict.skipped
+    (foreign,) = (sample_data / "broken" / "isolation.model").glob("*.parquet")
+    assert verify([foreign]).skipped["slot.count"] == "needs model with media"

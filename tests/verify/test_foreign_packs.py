@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from packcli.batch import compile_boundaries
+from packcli.contract.model import Rope
 from packcli.contract.rows import Cells, Rows
 from packcli.contract.rules import check
 from packcli.families import open_family
+from packcli.verify.bridge import VARLEN, Branch, check_bridge
 
-FAMILIES = ("qwen2_5_vl", "qwen3_vl", "qwen3_5")
+FAMILIES = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5")
 
 
 def cells(values, dtype="list<int32>"):
@@ -56,7 +59,11 @@ def rows_of(batch, facts, **changes):
 def dump(request, shared):
     models = shared / "models"
     path = models / "reference" / f"{request.param}_packed.json"
-    facts = open_family(models / request.param).facts
+    # the directory of Qwen2.5-VL stands for Qwen2-VL too; videos have no time there
+    directory = models / ("qwen2_5_vl" if request.param == "qwen2_vl" else request.param)
+    facts = open_family(directory).facts
+    if request.param == "qwen2_vl":
+        facts = replace(facts, rope=Rope.GRID)
     return json.loads(path.read_text("utf-8")), facts
 
 
@@ -69,6 +76,26 @@ def test_packs_of_ms_swift_keep_the_contract_but_for_named_policies(dump):
     assert {"sample.digest", "sample.duplicate", "media.span"} <= checked.skipped.keys()
     ran = {"slot.count", "slot.grid_order", "mrope.sample", "mm_type.value", "label.first"}
     assert not ran & checked.skipped.keys()
+
+
+def test_such_a_batch_needs_its_text_plane_put_in_front(dump):
+    """Where ms-swift differs by policy: the text plane is an argument of its own."""
+    batch, facts = dump[0]["batch"], dump[1]
+    stored = np.array(batch["cu_seq_lens_q"])
+    names = ("input_ids", "position_ids", "image_grid_thw", *VARLEN)
+    passed = {name: np.array(batch[name]) for name in names}
+    flash = check_bridge(passed, "flash_attention_2", facts)
+    assert flash.branch is Branch.KWARGS
+    # and no seq_idx, which linear attention needs besides
+    assert flash.apart(stored) == (not facts.linear_attention)
+    assert ("no seq_idx: the convolution reads the sample before" in flash.warnings) == (
+        facts.linear_attention
+    )
+    assert not check_bridge(passed, "sdpa", facts).apart(stored)
+    both = np.concatenate([np.array(batch["text_position_ids"])[None], passed["position_ids"]])
+    mended = check_bridge(passed | {"position_ids": both}, "sdpa", facts)
+    assert mended.branch is Branch.PACKED_MASK
+    assert mended.attention.tolist() == stored.tolist()
 
 
 def test_boundaries_are_stated_alike_in_four_ways(dump):

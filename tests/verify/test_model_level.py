@@ -127,7 +127,7 @@ def test_good_packs_pass_and_the_verdict_says_what_ran(sample_data):
     verdict = run(sample_data, "good", "qwen2_5_vl", sample=1, tokens=400)
     assert verdict.passed
     assert verdict.level == "model"
-    assert verdict.skipped == {}
+    assert not any(code.startswith(("isolation", "model")) for code in verdict.skipped)
     kernels = [proof["kernel"] for proof in verdict.proofs]
     model = "Qwen2_5_VLForConditionalGeneration"
     assert kernels == [

@@ -8,7 +8,7 @@ import numpy as np
 
 from packcli.contract.derived import loss_mask
 from packcli.contract.packs import IGNORED
-from packcli.contract.rules.rule import Hit, Rule, token_hits
+from packcli.contract.rules.rule import WEIGHTS, Hit, Rule, token_hits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,6 +57,18 @@ def _media(packs: Packs, rows: Rows) -> Iterator[Hit]:
     wrong = slots_of(packs) & (labels == packs.columns["input_ids"])
     wrong[packs.tokens.starts] = False
     yield from token_hits(packs, wrong, lambda token: f"media slot {labels[token]} is supervised")
+
+
+def _scale(packs: Packs, rows: Rows) -> Iterator[Hit]:
+    del rows
+    if not packs.facts.loss_scale:
+        return
+    scale, labels = packs.columns["loss_scale"], packs.columns["labels"]
+    yield from token_hits(
+        packs,
+        ~np.isfinite(scale) | (scale < 0) | ((labels == IGNORED) & (scale != 0)),
+        lambda token: f"weight {scale[token]} of the label {labels[token]}",
+    )
 
 
 def _none(packs: Packs, rows: Rows) -> Iterator[Hit]:
@@ -118,6 +130,14 @@ LABELS = (
         "mask image and video slots",
         ("labels", "model with media"),
         check=_media,
+    ),
+    Rule(
+        "loss_scale.value",
+        11,
+        "a weight is finite and not negative, and 0 where the label is -100",
+        "move loss_scale by the permutation of input_ids; encode again if weights are wrong",
+        ("labels", WEIGHTS),
+        check=_scale,
     ),
     Rule(
         "label.none",

@@ -93,16 +93,22 @@ def _has_mrope(rows: Rows) -> bool:
     return rows.facts.has_mrope
 
 
+def _has_weights(rows: Rows) -> bool:
+    return not rows.facts.loss_scale or "loss_scale" in rows.cells
+
+
 def _has_seconds(rows: Rows) -> bool:
     untimed = rows.facts.rope is not Rope.TIMED or "video_grid_thw" not in rows.cells
     return untimed or "second_per_grid_ts" in rows.cells
 
 
 SECONDS = "second_per_grid_ts, as videos are timed"
+WEIGHTS = "loss_scale, as labels have weights"
 _CONDITIONS = {
     "model with media": _has_media,
     "model with mRoPE": _has_mrope,
     SECONDS: _has_seconds,
+    WEIGHTS: _has_weights,
 }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from typing import TYPE_CHECKING, Any, cast
 
@@ -44,6 +43,8 @@ _PART_KINDS = {
     "video_url": "video",
     "input_video": "video",
 }
+_LARGEST_WEIGHT = 1e30
+"""Weights are stored with 32 bits, which hold a little more."""
 _REASONING = ("reasoning_content", "thinking", "reasoning")
 
 
@@ -227,6 +228,7 @@ def _weight(message: JsonObject, where: str) -> float | None:
     if value is None:
         return None
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    if number and value >= 0 and math.isfinite(value):
+    if number and 0 <= value <= _LARGEST_WEIGHT:
         return float(value)
-    raise Rejection("bad_record", f"{where}: the loss weight is {value!r:.40}; give a number >= 0")
+    message = f"{where}: the loss weight is {value!r:.40}; give a number from 0 to 1e30"
+    raise Rejection("bad_record", message)

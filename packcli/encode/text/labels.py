@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
-
-import numpy as np
 
 from packcli.contract.errors import Rejection
 from packcli.encode.records.turns import call_name
@@ -14,13 +11,9 @@ from packcli.encode.records.turns import call_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
     from packcli.encode.records.conversation import Turn
     from packcli.encode.text.spans import Span
-    from packcli.encode.text.tokens import Vocabulary
 
-IGNORED = -100
 Supervise = Literal["all", "last"]
 _THINK = ("<think>", "</think>")
 
@@ -86,60 +79,6 @@ def _check_calls(turn: Turn, shown: str) -> None:
         raise Rejection("template_error", f"{message}; drop one of the two")
 
 
-@dataclass(frozen=True, slots=True)
-class PieceTokens:
-    """Where the tokens of each piece lie.
-
-    Attributes:
-        texts: pieces without marks.
-        unmark: what a piece of rendered text looks like there.
-        ids: ids of each text.
-        starts: tokens, first token of each piece, and the total.
-    """
-
-    texts: Sequence[str]
-    unmark: Callable[[str], str]
-    ids: dict[str, list[int]]
-    starts: Sequence[int]
-
-
-def token_range(
-    span: Span, pieces: Sequence[str], tokens: PieceTokens, vocabulary: Vocabulary
-) -> slice:
-    """Find the tokens of a span; one that lies across an edge is left out.
-
-    Args:
-        span: the answer.
-        pieces: the rendered text, cut, with marks.
-        tokens: the same text, tokenized.
-        vocabulary: tokenizes headers, and tells offsets where a token lies across an edge.
-    """
-    head = tokens.unmark(pieces[span.first][: span.skip])
-    first = tokens.starts[span.first] + _tokens_to(span.first, head, tokens, vocabulary)[0]
-    if span.keep is None:
-        return slice(first, tokens.starts[span.last + 1])
-    head = tokens.unmark(pieces[span.last][: span.keep])
-    keep = _tokens_to(span.last, head, tokens, vocabulary)[1]
-    return slice(first, tokens.starts[span.last] + keep)
-
-
-def _tokens_to(
-    piece: int, head: str, tokens: PieceTokens, vocabulary: Vocabulary
-) -> tuple[int, int]:
-    """Count tokens up to the end of `head` in a piece: with, and without the one across it."""
-    text = tokens.texts[piece]
-    ids = tokens.ids[text]
-    # the header is nearly always tokens of its own: compare, instead of asking for offsets
-    alone = vocabulary.encode_pieces([head])[head]
-    if ids[: len(alone)] == alone:
-        return len(alone), len(alone)
-    _, covers = vocabulary.backend.encode_with_ends(text)
-    return (
-        sum(start < len(head) for start, _ in covers),
-        sum(end <= len(head) for _, end in covers),
-    )
-
-
 def choose(learned: list[tuple[Turn, Span]], supervise: Supervise) -> list[tuple[Turn, Span]]:
     """Keep all turns, or the last.
 
@@ -151,25 +90,3 @@ def choose(learned: list[tuple[Turn, Span]], supervise: Supervise) -> list[tuple
             "no_supervised_tokens", "no assistant turn is left to learn; drop the record"
         )
     return learned if supervise == "all" else learned[-1:]
-
-
-def make_labels(
-    input_ids: NDArray[np.int32], ranges: Sequence[slice], hidden: Sequence[int]
-) -> NDArray[np.int32]:
-    """Copy the ids of `ranges`, and ignore everything else.
-
-    Args:
-        input_ids: (T,) int32, token ids.
-        ranges: tokens, what is learned.
-        hidden: tokens, media slots inside them.
-
-    Returns:
-        (T,) int32, token ids or -100; the first is -100, it has nothing before it.
-    """
-    labels = np.full(input_ids.shape, IGNORED, dtype=np.int32)
-    for part in ranges:
-        labels[part] = input_ids[part]
-    if hidden:
-        labels[np.asarray(hidden)] = IGNORED
-    labels[:1] = IGNORED
-    return labels

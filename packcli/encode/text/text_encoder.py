@@ -5,19 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from packcli.contract.errors import InputError, Rejection
 from packcli.encode.placeholders import Placeholders
-from packcli.encode.text.labels import (
-    IGNORED,
-    PieceTokens,
-    Supervise,
-    choose,
-    learned_turns,
-    make_labels,
-    token_range,
-)
+from packcli.encode.text.drafts import Draft, EncodedText, Tokens, encode_drafts
+from packcli.encode.text.labels import Supervise, choose, learned_turns
 from packcli.encode.text.marks import Marks
 from packcli.encode.text.messages import build_messages, check_system_turns
 from packcli.encode.text.spans import choose_finder
@@ -33,49 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
-    from packcli.encode.records.conversation import Conversation, Turn
-    from packcli.encode.text.spans import Span, SpanFinder
+    from packcli.encode.records.conversation import Conversation
+    from packcli.encode.text.backends import Choice
+    from packcli.encode.text.spans import SpanFinder
     from packcli.encode.text.tokens import Vocabulary
     from packcli.families.family import Expansion
-
-
-@dataclass(frozen=True, slots=True)
-class EncodedText:
-    """One sample.
-
-    Attributes:
-        input_ids: (T,) int32, token ids.
-        labels: (T,) int32, token ids, or -100 for what is not learned.
-        loss_scale: (T,) float32, weight of each label; None where all are 1.
-    """
-
-    input_ids: NDArray[np.int32]
-    labels: NDArray[np.int32]
-    loss_scale: NDArray[np.float32] | None = None
-
-    @property
-    def learns(self) -> bool:
-        """Whether any token is learned; a text of one token has none."""
-        return bool(np.any(self.labels != IGNORED))
-
-
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """A conversation that is rendered and checked, and not yet tokenized.
-
-    Attributes:
-        pieces: rendered text, cut at added tokens, with marks.
-        texts: the same without marks.
-        learned: turns and where they stand.
-        slots: tokens, repeats of every pad in order.
-    """
-
-    pieces: list[str]
-    texts: list[str]
-    learned: list[tuple[Turn, Span]]
-    slots: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +61,19 @@ class TextEncoder:
         }
 
     @classmethod
-    def open(cls, directory: Path, placeholders: Placeholders | None = None) -> TextEncoder:
+    def open(
+        cls,
+        directory: Path,
+        placeholders: Placeholders | None = None,
+        *,
+        tokenizer: Choice = "hf",
+    ) -> TextEncoder:
         """Read the tokenizer and the chat template of a model directory.
+
+        Args:
+            directory: the model directory.
+            placeholders: what stands for media.
+            tokenizer: which backend to use; the ids do not depend on it.
 
         Raises:
             InputError: the tokenizer or the template cannot be used.
@@ -125,7 +89,8 @@ class TextEncoder:
             if source is not None:
                 compiled.setdefault(source, ChatTemplate(source, variables))
                 templates[with_tools] = compiled[source]
-        return cls(read_vocabulary(directory), templates, placeholders or Placeholders())
+        vocabulary = read_vocabulary(directory, tokenizer)
+        return cls(vocabulary, templates, placeholders or Placeholders())
 
     def encode(
         self,
@@ -185,8 +150,14 @@ class TextEncoder:
 
         The caller asks each sample whether it `learns` anything.
         """
-        ids = self._vocabulary.encode_pieces(t for d in drafts for t in d.texts[::2])
-        return [self._assemble(draft, ids) for draft in drafts]
+        if not drafts:
+            return []
+        tokens = Tokens(drafts, self._vocabulary, self._marks.unmark)
+        return encode_drafts(tokens, drafts, self._places.pads)
+
+    def trust(self, *, quick: bool) -> None:
+        """Tokenize with the quick backend, or with the reference alone."""
+        self._vocabulary.trust(quick=quick)
 
     def _render(self, chat: _Chat, conversation: Conversation) -> str:
         mark = self._marks.mark_values
@@ -198,57 +169,6 @@ class TextEncoder:
             raise Rejection("template_error", "tools or calls are nested too deeply") from None
         check_system_turns(conversation.turns, rendered, self._marks)
         return _checked(rendered)
-
-    def _assemble(self, draft: Draft, ids: dict[str, list[int]]) -> EncodedText:
-        flat: list[int] = []
-        starts = [0]
-        pads: list[int] = []
-        for place, text in enumerate(draft.texts):
-            if place % 2 == 0:
-                flat += ids[text]
-            else:
-                token = self._vocabulary.id_of(text)
-                if token in self._places.pads:
-                    pads.append(len(flat))
-                flat.append(token)
-            starts.append(len(flat))
-        if len(pads) != len(draft.slots):
-            raise ValueError(f"{len(pads)} pads in the text, {len(draft.slots)} runs of slots")
-        input_ids = np.array(flat, dtype=np.int32)
-        if not draft.learned:
-            return EncodedText(input_ids, make_labels(input_ids, [slice(None)], pads))
-        tokens = PieceTokens(draft.texts, self._marks.unmark, ids, starts)
-        ranges = [
-            token_range(span, draft.pieces, tokens, self._vocabulary) for _, span in draft.learned
-        ]
-        labels = make_labels(input_ids, ranges, pads)
-        return _repeat(input_ids, labels, _scale(draft, ranges, len(flat)), pads, draft.slots)
-
-
-def _scale(draft: Draft, ranges: Sequence[slice], count: int) -> NDArray[np.float32] | None:
-    weights = [turn.weight for turn, _ in draft.learned]
-    if all(weight in {None, 1} for weight in weights):
-        return None
-    scale = np.zeros(count, dtype=np.float32)
-    for weight, part in zip(weights, ranges, strict=True):
-        scale[part] = 1 if weight is None else weight
-    return scale
-
-
-def _repeat(
-    input_ids: NDArray[np.int32],
-    labels: NDArray[np.int32],
-    scale: NDArray[np.float32] | None,
-    pads: Sequence[int],
-    slots: Sequence[int],
-) -> EncodedText:
-    """Repeat each pad as often as its medium has slots."""
-    if not pads:
-        return EncodedText(input_ids, labels, scale)
-    counts = np.ones(input_ids.size, dtype=np.int64)
-    counts[np.asarray(pads)] = slots
-    long_scale = None if scale is None else np.repeat(scale, counts)
-    return EncodedText(np.repeat(input_ids, counts), np.repeat(labels, counts), long_scale)
 
 
 def _checked(text: str) -> str:

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import orjson
 from tokenizers import Tokenizer
 
 from packcli.contract.errors import InputError
+from packcli.encode.text.backends import (
+    Backend,
+    Choice,
+    HuggingFaceBackend,
+    choose_backend,
+    plain_definition,
+)
 from packcli.encode.text.template import read_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
+
+    from numpy.typing import NDArray
 
 _CACHED_LENGTH = 48
 _CACHED_PIECES = 2**16
@@ -23,42 +33,6 @@ _PLAIN_TOKEN = dict.fromkeys((*_FLAGS, "special"), False)
 """What a config may leave out."""
 
 _PROBES = ("Hello world", " a b", "\n\nx", "你好", "x  ", "don't\r\n1234 é")
-
-
-class Backend(Protocol):
-    """Tokenizes text that holds no added token; another library only has to offer this."""
-
-    def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the ids of each text."""
-        ...
-
-    def encode_with_ends(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
-        """Return the ids of a text, and the characters that each covers."""
-        ...
-
-
-class HuggingFaceBackend:
-    """`tokenizers`, without added tokens, truncation and padding.
-
-    Args:
-        definition: the content of tokenizer.json.
-        kept: added tokens that stay part of the text (white space).
-    """
-
-    def __init__(self, definition: dict[str, Any], kept: Iterable[dict[str, Any]]) -> None:
-        plain = definition | {"added_tokens": [*kept], "truncation": None, "padding": None}
-        self._tokenizer = Tokenizer.from_str(orjson.dumps(plain).decode())
-
-    def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the ids of each text."""
-        # the batch call leaves out offsets, which cost a seventh of the time
-        found = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
-        return [encoding.ids for encoding in found]
-
-    def encode_with_ends(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
-        """Return the ids of a text, and the characters that each covers."""
-        found = self._tokenizer.encode(text, add_special_tokens=False)
-        return found.ids, found.offsets
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,18 +49,27 @@ class Vocabulary:
 
     Args:
         added: the added tokens, white space ones left out.
-        backend: the tokenizer for everything else.
+        backend: the reference for everything else.
 
     Attributes:
         ids: id of every added token.
+        quick: tokenizes as the reference does, and sooner; at first the reference itself.
     """
 
-    def __init__(self, added: Sequence[AddedToken], backend: Backend) -> None:
+    def __init__(self, added: Sequence[AddedToken], backend: HuggingFaceBackend) -> None:
         self.ids = {token.text: token.id for token in added}
         self.backend = backend
+        self.quick: Backend = backend
+        self._used: Backend = backend
         longest_first = sorted(added, key=lambda token: len(token.text), reverse=True)
         self._cut = re.compile(f"({'|'.join(t.pattern for t in longest_first)})") if added else None
-        self._cache: dict[str, list[int]] = {"": []}
+        self._tokens = {text: np.array([token], np.int32) for text, token in self.ids.items()}
+        self._cache: dict[str, NDArray[np.int32]] = {}
+
+    def trust(self, *, quick: bool) -> None:
+        """Tokenize with the quick backend, or with the reference alone."""
+        self._used = self.quick if quick else self.backend
+        self._cache.clear()
 
     def cut(self, text: str) -> list[str]:
         """Return text, added token, text, …, text: odd places hold added tokens.
@@ -95,19 +78,29 @@ class Vocabulary:
         """
         return self._cut.split(text) if self._cut else [text]
 
-    def id_of(self, token: str) -> int:
-        """Return the id of an added token as `cut` gives it (white space may cling to it)."""
-        found = self.ids.get(token)
-        return self.ids[token.strip()] if found is None else found
+    def join(
+        self, pieces: Sequence[str], ids: dict[str, NDArray[np.int32]]
+    ) -> list[NDArray[np.int32]]:
+        """Return the ids of each piece that `cut` gave, in turn of text and of added tokens.
 
-    def encode_pieces(self, texts: Iterable[str]) -> dict[str, list[int]]:
+        Args:
+            pieces: text, added token (white space may cling to it), …, text.
+            ids: ids of the texts.
+        """
+        known = self._tokens
+        joined = [ids[pieces[0]]] * len(pieces)
+        joined[::2] = [ids[text] for text in pieces[::2]]
+        joined[1::2] = [known[t] if t in known else known[t.strip()] for t in pieces[1::2]]
+        return joined
+
+    def encode_pieces(self, texts: Iterable[str]) -> dict[str, NDArray[np.int32]]:
         """Tokenize pieces without added tokens; short ones are remembered.
 
         Returns:
             The ids of every text given.
         """
         cache = self._cache
-        found: dict[str, list[int]] = {}
+        found: dict[str, NDArray[np.int32]] = {}
         missing: dict[str, None] = {}
         for text in texts:
             ids = cache.get(text)
@@ -116,20 +109,25 @@ class Vocabulary:
             else:
                 found[text] = ids
         if missing:
-            fresh = dict(zip(missing, self.backend.encode_many([*missing]), strict=True))
+            fresh = dict(zip(missing, self._used.encode_many([*missing]).split(), strict=True))
             if len(cache) > _CACHED_PIECES:
                 cache.clear()
-            cache.update({t: ids for t, ids in fresh.items() if len(t) <= _CACHED_LENGTH})
+            # copies: a view would keep the ids of the whole call
+            cache.update({t: ids.copy() for t, ids in fresh.items() if len(t) <= _CACHED_LENGTH})
             found |= fresh
         return found
 
 
-def read_vocabulary(directory: Path) -> Vocabulary:
+def read_vocabulary(directory: Path, tokenizer: Choice = "hf") -> Vocabulary:
     """Read tokenizer.json, and the added tokens that only tokenizer_config.json lists.
 
+    Args:
+        directory: the model directory.
+        tokenizer: which backend to use; the ids do not depend on it.
+
     Raises:
-        InputError: there is no tokenizer.json, it does not load, or its added tokens cannot be
-            cut out without changing ids.
+        InputError: there is no tokenizer.json, it does not load, its added tokens cannot be cut
+            out without changing ids, or the backend asked for cannot be used.
     """
     path = directory / "tokenizer.json"
     if not path.is_file():
@@ -139,13 +137,17 @@ def read_vocabulary(directory: Path) -> Vocabulary:
     entries = _added_entries(definition, config)
     white = [entry for entry in entries if entry["content"].isspace()]
     added = [_added(entry) for entry in entries if not entry["content"].isspace()]
+    plain = plain_definition(definition, white)
     try:
-        vocabulary = Vocabulary(added, HuggingFaceBackend(definition, white))
+        reference = HuggingFaceBackend(plain)
     except Exception as error:
         raise InputError(f"{path} does not load: {error}; copy the file again") from error
+    vocabulary = Vocabulary(added, reference)
     _check_typed(vocabulary, path)
     if not _cuts_safely(definition, entries):
         _check_cuts(vocabulary, definition, entries, path)
+    vocabulary.quick = choose_backend(tokenizer, plain, reference)
+    vocabulary.trust(quick=True)
     return vocabulary
 
 
@@ -195,11 +197,7 @@ def _check_cuts(
         text = token.join(_PROBES)
         pieces = vocabulary.cut(text)
         ids = vocabulary.encode_pieces(pieces[::2])
-        ours = [i for n, p in enumerate(pieces) for i in (_one(vocabulary, p) if n % 2 else ids[p])]
-        if ours != whole.encode(text, add_special_tokens=False).ids:
+        ours = np.concatenate(vocabulary.join(pieces, ids))
+        if ours.tolist() != whole.encode(text, add_special_tokens=False).ids:
             message = f"{path}: text around {token!r} is tokenized in a way packcli does not follow"
             raise InputError(f"{message}; only byte-level tokenizers are sure to work")
-
-
-def _one(vocabulary: Vocabulary, token: str) -> list[int]:
-    return [vocabulary.id_of(token)]

@@ -75,6 +75,41 @@ def supervised_token_changed(bench):
     return Place(row, sample)
 
 
+@mutation("loss_scale.value", ["weights"])
+def weight_negative(bench):
+    row, sample, span = bench.sample()
+    bench["loss_scale"][row][bench.pick(bench.supervised(row, span))] *= -1
+    return Place(row, sample)
+
+
+@mutation("loss_scale.value", ["weights"])
+def weight_not_a_number(bench):
+    row, sample, span = bench.sample()
+    bench["loss_scale"][row][bench.pick(bench.supervised(row, span))] = np.nan
+    return Place(row, sample)
+
+
+@mutation("loss_scale.value", ["weights"])
+def prompt_with_a_weight(bench):
+    row, sample, span = with_prompt(bench)
+    bench["loss_scale"][row][bench.pick(bench.prompt(row, span))] = 1
+    return Place(row, sample)
+
+
+@mutation("columns.length", ["weights"])
+def weight_lost(bench):
+    row = bench.row()
+    bench["loss_scale"][row] = bench["loss_scale"][row][:-1]
+    return Place(row)
+
+
+@mutation("sample.digest", ["weights"])
+def weight_changed(bench):
+    row, sample, span = bench.sample()
+    bench["loss_scale"][row][bench.pick(bench.supervised(row, span))] *= 2
+    return Place(row, sample)
+
+
 @mutation("label.none")
 def sample_without_labels(bench):
     row, sample, span = bench.sample()

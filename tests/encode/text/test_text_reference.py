@@ -14,7 +14,7 @@ from packcli.contract.errors import Rejection
 from packcli.encode import inputs
 from packcli.encode.records.raw import parse
 from packcli.encode.records.reading import read_record
-from packcli.encode.text.labels import IGNORED
+from packcli.contract.packs import IGNORED
 from packcli.encode.text.text_encoder import TextEncoder
 from packcli.families.family import Expansion
 

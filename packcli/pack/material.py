@@ -1,0 +1,81 @@
+"""Material: which samples of which datasets are to be packed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from packcli.contract.errors import UsageError
+from packcli.pack.mixture import drawn_counts, mixed
+from packcli.pack.sources import index
+from packcli.pack.windows import in_order
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from packcli.pack.options import PlanOptions
+    from packcli.pack.sources import Index
+    from packcli.pack.windows import Uses
+    from packcli.shards.manifest import Manifest
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Material:
+    """What goes into packs.
+
+    Attributes:
+        index: all samples of all inputs.
+        uses: which of them, how often, in which order.
+        epochs: (inputs,) how often each input is used; None is once, in order.
+        digests: (inputs,) sums of the digests of the samples used.
+    """
+
+    index: Index
+    uses: Uses
+    epochs: tuple[float, ...] | None
+    digests: list[int]
+
+    def told(self) -> list[dict[str, Any]]:
+        """Describe the inputs for the manifest."""
+        counts = self.index.counts()
+        told = [
+            {
+                "fingerprint": source.fingerprint,
+                "digest": source.digest,
+                "samples": counts[number],
+                "options": source.options,
+                "inputs": source.inputs,
+            }
+            for number, source in enumerate(self.index.manifests)
+        ]
+        if self.epochs is not None:
+            drawn = drawn_counts(self.index, self.uses)
+            for number, one in enumerate(told):
+                one |= {"epochs": self.epochs[number], "drawn": drawn[number]}
+        return told
+
+
+def gathered(
+    inputs: Sequence[Path],
+    sources: list[Manifest],
+    options: PlanOptions,
+    *,
+    epochs: Sequence[float] | None = None,
+) -> Material:
+    """Index the inputs, and draw from them.
+
+    Raises:
+        InputError: a shard is not the one that its manifest names.
+        UsageError: a number of epochs that is not above 0, or not one for each input.
+    """
+    asked = (options.max_images, options.max_patches)
+    media = any(most is not None for most in asked) or options.balance == "vision"
+    found = index(inputs, sources, media=media)
+    if epochs is None:
+        uses = in_order(found.samples, [group.count for group in found.groups])
+        return Material(found, uses, None, [int(one.digest or "0", 16) for one in sources])
+    if len(epochs) != len(inputs) or not all(0 < each < float("inf") for each in epochs):
+        raise UsageError("give each input a number of epochs above 0, as in A:2.0 B:0.5")
+    uses, digests = mixed(found, epochs, options.seed or 0)
+    return Material(found, uses, tuple(epochs), digests)
