@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import traceback
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from packcli.contract.errors import InputError, Rejection
+from packcli.contract.errors import InputError, PackcliError, Rejection
 from packcli.encode.media.images import image_size
 from packcli.encode.media.sources import MediaRoot, locate
 from packcli.encode.media.videos import video_metadata
@@ -16,12 +19,15 @@ from packcli.encode.options import facts_of
 from packcli.encode.records.raw import parse
 from packcli.encode.records.reading import identity_of, read_record
 from packcli.encode.sample import Medium, Sample
+from packcli.encode.summary import FAULT
+from packcli.encode.text.quick_template import NotAlikeError
+from packcli.encode.text.quick_template import NotAlikeError
 from packcli.encode.text.text_encoder import Placeholders, TextEncoder
 from packcli.families import open_family
 from packcli.families.family import PixelLimits, VideoMetadata
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Mapping
 
     from packcli.encode.options import EncodeJob
     from packcli.encode.records.conversation import JsonObject, Kind, MediaRef
@@ -97,22 +103,15 @@ class Encoder:
         """
         outcome, drafted = Outcome(), list[_Drafted]()
         for raw in records:
-            identity = None
             if raw.blank:
                 outcome.blank += 1
-                continue
-            try:
-                record = parse(raw)
-                identity = identity_of(record)
-                drafted.append(self._draft(f"{name}:{raw.line}", raw, record, outcome.warnings))
-            except Rejection as rejection:
-                outcome.rejected.append(_rejected(name, raw, rejection, identity))
-        texts = self.text.finish([one.draft for one in drafted])
-        for one, text in zip(drafted, texts, strict=True):
+            elif (one := self._begin(name, raw, crashed.get(raw.offset), outcome)) is not None:
+                drafted.append(one)
+        for one, text in self._finish(drafted, name, outcome):
             try:
                 self._check(one.source, text)
             except Rejection as rejection:
-                outcome.rejected.append(_rejected(name, one.raw, rejection, one.id))
+                outcome.rejected.append(rejected_line(name, one.raw, rejection, one.id))
                 continue
             identity = one.source if one.id is None else one.id
             sample = Sample(
@@ -121,6 +120,42 @@ class Encoder:
             outcome.samples.append(sample)
         outcome.rejected.sort(key=lambda line: line["offset"])
         return outcome
+
+    def _begin(
+        self, name: str, raw: RawRecord, known: Rejection | None, outcome: Outcome
+    ) -> _Drafted | None:
+        """Draft a record, or say why it cannot be."""
+        identity = None
+        try:
+            if known is not None:
+                raise known
+            record = parse(raw)
+            identity = identity_of(record)
+            return self._draft(f"{name}:{raw.line}", raw, record, outcome.warnings)
+        except (PackcliError, NotAlikeError):
+            raise
+        except Rejection as why:
+            rejection = why
+        except Exception as error:  # noqa: BLE001 - a fault of packcli costs one record, not the run
+            rejection = _fault(error, outcome)
+        outcome.rejected.append(rejected_line(name, raw, rejection, identity))
+        return None
+
+    def _finish(
+        self, drafted: list[_Drafted], name: str, outcome: Outcome
+    ) -> Iterator[tuple[_Drafted, EncodedText]]:
+        """Tokenize all at once; if that fails, one by one, to find out on which it does."""
+        try:
+            yield from zip(drafted, self.text.finish([one.draft for one in drafted]), strict=True)
+        except (PackcliError, NotAlikeError):
+            raise
+        except Exception as error:  # noqa: BLE001 - as above
+            if len(drafted) > 1:
+                for one in drafted:
+                    yield from self._finish([one], name, outcome)
+                return
+            rejection = _fault(error, outcome)
+            outcome.rejected.append(rejected_line(name, drafted[0].raw, rejection, drafted[0].id))
 
     def _draft(
         self, source: str, raw: RawRecord, record: JsonObject, warnings: Counter[str]
@@ -227,9 +262,18 @@ def _uri(ref: MediaRef) -> str:
     return ref.uri or ""
 
 
-def _rejected(
+def _fault(error: Exception, outcome: Outcome) -> Rejection:
+    outcome.warnings[FAULT] += 1
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{Path(place.filename).name}:{place.lineno}"
+    message = f"packcli failed on it ({type(error).__name__} at {where}: {error!s:.200})"
+    return Rejection("worker_crash", f"{message}; drop it and report it")
+
+
+def rejected_line(
     name: str, raw: RawRecord, rejection: Rejection, identity: str | None = None
 ) -> dict[str, Any]:
+    """Return a line of ``rejected.jsonl``."""
     return {
         "file": name,
         "line": raw.line,

@@ -51,6 +51,7 @@ class EncodeOptions:
         allow_outside_root: media may lie outside the media root.
         video_wrapper: how stamped videos stand in the text.
         loss_scale: keep weights of turns in a column of their own.
+        limit: records to read, the first of all inputs; None for every record.
     """
 
     max_length: int | None = None
@@ -62,6 +63,7 @@ class EncodeOptions:
     allow_outside_root: bool = False
     video_wrapper: Literal["auto", "legacy", "hf5"] = "auto"
     loss_scale: bool = False
+    limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import signal
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from packcli.contract.errors import IncompleteError, Rejection
 from packcli.engine import alone
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from packcli.encode.options import Part
 
-Note = Callable[[int], None] if TYPE_CHECKING else Any
+Note: TypeAlias = Callable[[int], None]
 
 MOST_CRASHES = 20
 """Records of one part that may kill a worker; beyond it, it is not the records."""

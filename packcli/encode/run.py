@@ -22,7 +22,7 @@ from packcli.encode.options import PART_BYTES, EncodeJob, Part, job_manifest, sh
 from packcli.encode.rescue import rescue
 from packcli.encode.sample import packs_of_one
 from packcli.encode.summary import EncodeSummary
-from packcli.encode.text.backends import DifferentIdsError
+from packcli.encode.text.quick_template import NotAlikeError
 from packcli.families import open_family
 from packcli.shards.card import encoded_card
 from packcli.shards.directory import OutputDirectory
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from packcli.encode.records.raw import ByteRange
 
     _Piece = tuple[Path, str, ByteRange]
-    Progress = Callable[[int, int, int, int], None]
+    Told = Callable[[int, int, int, int], None]
 
 BATCH_RECORDS = 512
 
@@ -60,7 +60,7 @@ class Writing:
     workers: int = 1
     overwrite: bool = False
     resume: bool = True
-    progress: Progress = lambda *_: None
+    progress: Told = lambda *_: None
 
 
 def encode(inputs: list[Path], job: EncodeJob, writing: Writing) -> EncodeSummary:
@@ -84,6 +84,12 @@ def encode(inputs: list[Path], job: EncodeJob, writing: Writing) -> EncodeSummar
         reports.append(report)
         writing.progress(len(reports), len(parts), *told(reports))
     return _finish(directory, manifest, reports)
+
+
+def told(reports: list[dict[str, Any]]) -> tuple[int, int]:
+    """Count the records, and the rejected ones, of the parts that are finished."""
+    rejected = sum(len(report["rejected"]) for report in reports)
+    return rejected + sum(report["counts"].get("kept", 0) for report in reports), rejected
 
 
 def plan_parts(inputs: list[Path], limit: int | None = None) -> list[Part]:
@@ -143,6 +149,7 @@ def _write_alone(
 def _scan(job: EncodeJob, part: Part, note: Callable[[int], None], start: int) -> None:
     """Encode records one by one, each noted before."""
     encoder = encoder_for(job, part)
+    encoder.text.trust(quick=False)
     for raw in reader_for(part.path).records(part.path, part.range):
         if raw.offset >= start:
             note(raw.offset)
@@ -166,15 +173,21 @@ def encode_part(
     if (done := directory.part(part.number)) is not None:
         return done
     encoder = encoder_for(job, part)
-    try:
-        finished = _write_part(encoder, directory, part, crashed)
-    except DifferentIdsError:
-        encoder.text.trust(quick=False)
-        finished = _write_part(encoder, directory, part, crashed)
-        finished["warnings"]["tokenizer_fallback"] = 1
-        encoder.text.trust(quick=True)
+    finished = faithful(encoder, lambda: _write_part(encoder, directory, part, crashed))
     directory.finish_part(part.number, finished)
     return finished
+
+
+def faithful(encoder: Encoder, attempt: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Do a part with fast libraries, and again without them if they turn out to differ."""
+    try:
+        return attempt()
+    except NotAlikeError:
+        encoder.text.trust(quick=False)
+        finished = attempt()
+        finished["warnings"]["fast_library_differs"] = 1
+        encoder.text.trust(quick=True)
+        return finished
 
 
 def _write_part(
@@ -221,7 +234,8 @@ class _Report:
     def count(self, packs: Packs) -> None:
         self.digest += digest_total(packs.columns["sample_digests"])
         self.counts["tokens"] += packs.tokens.total
-        self.counts["supervised_tokens"] += int(np.count_nonzero(packs.columns["labels"] != IGNORED))
+        supervised = np.count_nonzero(packs.columns["labels"] != IGNORED)
+        self.counts["supervised_tokens"] += int(supervised)
         for kind in packs.columns.get("media.kind", ()):
             self.counts[f"{kind}s"] += 1
 

@@ -58,9 +58,7 @@ def run(
                 yield rescue(left.popleft())
 
 
-def _pool(
-    work: Callable[[Task], Result], tasks: Sequence[Task], workers: int
-) -> Iterator[Result]:
+def _pool(work: Callable[[Task], Result], tasks: Sequence[Task], workers: int) -> Iterator[Result]:
     context = multiprocessing.get_context("spawn")
     others = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(min(workers, len(tasks)), mp_context=context)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -132,8 +133,8 @@ def index(paths: Sequence[Path], manifests: list[Manifest], *, media: bool) -> I
             found, ends = _shard_samples(shard, manifest, media=media)
             before = groups[-1].first + groups[-1].count if groups else 0
             groups += [
-                RowGroup(dataset, shard.path, number, before + int(start), int(stop - start))
-                for number, (start, stop) in enumerate(zip(ends[:-1], ends[1:], strict=True))
+                RowGroup(dataset, shard.path, number, before + start, stop - start)
+                for number, (start, stop) in enumerate(itertools.pairwise(ends.tolist()))
             ]
             parts.append(found)
     return Index(manifests, groups, _joined(parts))
@@ -177,8 +178,8 @@ def read_group(shard: Shard, number: int, manifest: Manifest) -> Packs:
         InputError: what is stored are no packs.
     """
     wanted = [column.name for column in carried_columns(manifest.model)]
-    fields = list(dict.fromkeys(name.split(".")[0] for name in [*wanted, "cu_seqlens"]))
-    rows = shard.group(number, manifest.model, [name for name in fields if name in shard.columns])
+    fields, there = {name.split(".")[0] for name in [*wanted, "cu_seqlens"]}, shard.columns
+    rows = shard.group(number, manifest.model, [name for name in there if name in fields])
     if missing := [name for name in wanted if name not in rows.cells]:
         raise InputError(f"{shard.path}: no column {', '.join(missing)}; {_CHECK}")
     return _believed(shard, rows)

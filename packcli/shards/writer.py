@@ -84,7 +84,7 @@ class ShardWriter:
             return
         packs = Packs.concatenated(self._waiting)
         bounds = _group_bounds(packs.pack_tokens.lengths, last=last)
-        batch = to_batch(packs.rows(np.arange(bounds[-1]))) if bounds[-1] else None
+        batch = to_batch(packs.span(0, bounds[-1])) if bounds[-1] else None
         for start, stop in pairwise(bounds):
             assert batch is not None  # noqa: S101 - there are bounds only when there are rows
             self._file.write_table(

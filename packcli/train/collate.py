@@ -45,7 +45,8 @@ def collate(
         ``max_length_q`` and ``max_length_k`` int; ``seq_idx`` (1, T) int32, the sample of each
         token; with media ``pixel_values``, ``image_grid_thw`` (n, 3) int64,
         ``pixel_values_videos``, ``video_grid_thw`` and, for Qwen2.5-VL, ``second_per_grid_ts``.
-        Of datasets with weights also ``loss_scale`` (1, T) float32: models ignore it, so take it out and weigh the loss.
+        Of datasets with weights also ``loss_scale`` (1, T) float32: models ignore it, so take
+        it out and weigh the loss.
 
     Raises:
         InputError: a row is no pack, or media do not fill their slots, naming the sample.

@@ -15,8 +15,8 @@ from packcli.contract.packs import Packs
 from packcli.encode.options import EncodeJob, EncodeOptions
 from packcli.encode.run import Writing as EncodeWriting
 from packcli.encode.run import encode
-from packcli.pack import fill
 from packcli.pack.options import PlanOptions
+from packcli.pack.reading import SampleReader
 from packcli.pack.run import Writing, pack
 from packcli.shards.manifest import read_manifest
 from packcli.shards.reader import Shard
@@ -189,7 +189,7 @@ def test_resume_after_an_error_gives_the_same_bytes(encoded, tmp_path, monkeypat
     whole, resumed = tmp_path / "whole", tmp_path / "resumed"
     pack([encoded()], BINPACK, Writing(whole, **SMALL))
     loads = iter(range(100))
-    load = fill.load
+    load = SampleReader.load
 
     def failing(*arguments):
         if next(loads) == 3:
@@ -197,7 +197,7 @@ def test_resume_after_an_error_gives_the_same_bytes(encoded, tmp_path, monkeypat
         return load(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(fill, "load", failing)
+        patch.setattr(SampleReader, "load", failing)
         with pytest.raises(KeyboardInterrupt):
             pack([encoded()], BINPACK, Writing(resumed, **SMALL))
     assert not (resumed / "_SUCCESS").exists()
@@ -211,7 +211,7 @@ def test_resume_after_an_error_gives_the_same_bytes(encoded, tmp_path, monkeypat
 
 def test_other_options_do_not_resume(encoded, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(fill, "load", lambda *_: 1 // 0)
+        patch.setattr(SampleReader, "load", lambda *_: 1 // 0)
         with pytest.raises(ZeroDivisionError):
             pack([encoded()], BINPACK, Writing(tmp_path / "out"))
     with pytest.raises(InputError, match=r"options\.capacity"):

@@ -17,6 +17,7 @@ import orjson
 from tokenizers import Tokenizer
 
 from packcli.contract.errors import InputError
+from packcli.encode.text.quick_template import NotAlikeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -126,10 +127,6 @@ class FastBackend:
         )
 
 
-class DifferentIdsError(Exception):
-    """The fast backend gave other ids than the reference: its work must be done again."""
-
-
 class CheckedBackend:
     """A fast backend whose work is checked against the reference, one text in 256.
 
@@ -145,7 +142,7 @@ class CheckedBackend:
         """Return the ids of each text.
 
         Raises:
-            DifferentIdsError: the two backends differ.
+            NotAlikeError: the two backends differ.
         """
         found = self._fast.encode_many(texts)
         # chosen by content, so that it does not matter which worker meets a text, and when
@@ -155,7 +152,7 @@ class CheckedBackend:
             right = self._reference.encode_many([texts[n] for n in chosen]).split()
             for number, ids in zip(chosen, right, strict=True):
                 if not np.array_equal(found.ids[places[number] : places[number + 1]], ids):
-                    raise DifferentIdsError
+                    raise NotAlikeError
         return found
 
 

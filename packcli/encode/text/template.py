@@ -15,6 +15,7 @@ from jinja2.utils import Namespace
 
 from packcli.contract.errors import InputError, Rejection
 from packcli.encode.text.marks import CLOSE, OPEN
+from packcli.encode.text.quick_template import QuickTemplate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -133,6 +134,8 @@ class ChatTemplate:
         self.source = source
         self.marks_answers = _GENERATION.search(source) is not None
         self._variables = dict(variables)
+        self._quick: QuickTemplate | None = None
+        self._used: QuickTemplate | None = None
         try:
             self._template = environment().from_string(source)
         except TemplateError as error:
@@ -142,6 +145,24 @@ class ChatTemplate:
         self.text_as_parts = as_parts and not as_text
         self.parts_as_text = as_text and not as_parts
         self.needs_objects = not self._takes_call('{"a": 1}') and self._takes_call({"a": 1})
+
+    def prepare_quick(self) -> None:
+        """Find out whether a faster engine renders alike, and use it then."""
+        try:
+            self._quick = QuickTemplate(self.source, _to_json, self._exact, self._variables)
+        except Exception:  # noqa: BLE001 - a library that may do anything when it does not fit
+            self._quick = None
+        self._used = self._quick
+
+    def trust(self, *, quick: bool) -> None:
+        """Render with the faster engine where there is one, or with jinja2 alone."""
+        self._used = self._quick if quick else None
+
+    def _exact(self, context: Mapping[str, Any]) -> str | None:
+        try:
+            return self._render(context)
+        except Rejection:
+            return None
 
     def _takes_call(self, arguments: object) -> bool:
         call = {"type": "function", "function": {"name": _PROBE, "arguments": arguments}}
@@ -178,6 +199,10 @@ class ChatTemplate:
             "documents": None,
             "add_generation_prompt": False,
         }
+        text = None if self._used is None else self._used.render(context, kwargs or {})
+        return self._render(context) if text is None else text
+
+    def _render(self, context: Mapping[str, Any]) -> str:
         blocks: list[str] = []
         left = OUTPUT_LIMIT
         try:

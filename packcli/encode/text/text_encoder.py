@@ -89,6 +89,9 @@ class TextEncoder:
             if source is not None:
                 compiled.setdefault(source, ChatTemplate(source, variables))
                 templates[with_tools] = compiled[source]
+        if tokenizer != "hf":
+            for template in compiled.values():
+                template.prepare_quick()
         vocabulary = read_vocabulary(directory, tokenizer)
         return cls(vocabulary, templates, placeholders or Placeholders())
 
@@ -156,8 +159,10 @@ class TextEncoder:
         return encode_drafts(tokens, drafts, self._places.pads)
 
     def trust(self, *, quick: bool) -> None:
-        """Tokenize with the quick backend, or with the reference alone."""
+        """Render and tokenize with the fast libraries, or with the references alone."""
         self._vocabulary.trust(quick=quick)
+        for chat in self._chats.values():
+            chat.template.trust(quick=quick)
 
     def _render(self, chat: _Chat, conversation: Conversation) -> str:
         mark = self._marks.mark_values
