@@ -49,7 +49,7 @@ class Fault:
 
     Attributes:
         code: what `packcli verify` must say.
-        base: ``text``, ``vision`` or ``weights``: the sound dataset that is damaged.
+        base: ``text``, ``vision``, ``windows`` or ``weights``: the sound dataset that is damaged.
         damage: does it; its docstring says what was done.
     """
 
@@ -295,3 +295,10 @@ def _mrope_of_the_pack(draft: Draft) -> None:
     shift = [start for start, length in steps for _ in range(length)]
     planes = row["mrope_position_ids"]
     row["mrope_position_ids"] = [[a + b for a, b in zip(p, shift, strict=True)] for p in planes]
+
+
+@_fault("vit.windows", "windows")
+def _windows_merged(draft: Draft) -> None:
+    """Two images share a window of the vision tower: `vit_cu_seqlens` lacks the boundary."""
+    row = next(row for row in draft.rows if len(row["image_grid_thw"]) > 1)
+    row["vit_cu_seqlens"].pop(1)

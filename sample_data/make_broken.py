@@ -2,10 +2,9 @@
 
 The name of a folder under broken/ is the expectation: the contract level finds that code and
 nothing else. isolation.* need a kernel or a model, named in the folder's args.json, and stand
-beside the position.reset that the contract level says of the same boundary; model.slots stands
-beside slot.count. sample.missing, .changed and .extra are found against a dataset that args.json
-names. Parquet bytes depend on the
-version of pyarrow; the verdicts do not.
+beside what the contract level says of the same boundary, position.reset or vit.windows;
+model.slots stands beside slot.count. sample.missing, .changed and .extra are found against a
+dataset that args.json names. Parquet bytes depend on the version of pyarrow; the verdicts do not.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ LAYOUT: dict[str, Any] = {
     "write_statistics": False,
     "write_page_checksum": True,
 }
-CAPACITY = {"text": 96, "vision": 128, "weights": 96}
+CAPACITY = {"text": 96, "vision": 128, "windows": 128, "weights": 96}
 QUESTIONS = [
     ("sky", "What colour is the sky?", "Blue."),
     ("two-pictures", "<image><image>Which is larger?", "The second."),
@@ -65,12 +64,25 @@ def _records(base: str) -> Iterator[dict[str, Any]]:
             turns[1]["loss_scale"] = 0.5
         if name not in PICTURES:
             yield {"id": name, "messages": turns}
-        elif base == "vision":
+        elif base in {"vision", "windows"}:
             yield {"id": name, "messages": turns, "images": PICTURES[name]}
 
 
+def _windowed(out: Path, folder: Path) -> Path:
+    """Make a model directory whose vision tower has windows out of the one of Qwen2.5-VL."""
+    target = folder / "llava_onevision2"
+    shutil.copytree(out / "models" / "qwen2_5_vl", target)
+    config = json.loads((target / "config.json").read_bytes())
+    document = json.dumps(config | {"model_type": "llava_onevision2"})
+    (target / "config.json").write_text(document, "utf-8")
+    processor = json.loads((target / "preprocessor_config.json").read_bytes())
+    document = json.dumps(processor | {"temporal_patch_size": 1})
+    (target / "preprocessor_config.json").write_text(document, "utf-8")
+    return target
+
+
 def _encode(
-    out: Path, records: list[dict[str, Any]], model: str, folder: Path, *, weights: bool = False
+    out: Path, records: list[dict[str, Any]], model: Path, folder: Path, *, weights: bool = False
 ) -> Path:
     """Encode records, half of them a part, with the model directories and media of `out`."""
     inputs: list[Path] = []
@@ -79,7 +91,7 @@ def _encode(
         if part:
             inputs.append(folder / name)
             inputs[-1].write_text("".join(json.dumps(r) + "\n" for r in part), "utf-8")
-    job = EncodeJob(out / "models" / model, out, EncodeOptions(loss_scale=weights))
+    job = EncodeJob(model, out, EncodeOptions(loss_scale=weights))
     encode_stage.encode(inputs, job, encode_stage.Writing(folder / "encoded"))
     return folder / "encoded"
 
@@ -181,7 +193,7 @@ def _missing(encoded: Path, target: Path) -> None:
 
 def _empty(out: Path, target: Path, folder: Path) -> None:
     """Every record was rejected: rejected.jsonl tells why."""
-    encoded = _encode(out, [{"title": "no conversation"}], "text", folder)
+    encoded = _encode(out, [{"title": "no conversation"}], out / "models" / "text", folder)
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(encoded, target)
     (target / "README.md").unlink()
@@ -240,17 +252,21 @@ def _modelled(draft: Draft, drafts: dict[str, Draft], broken: Path) -> None:
     """What only a model shows: see args.json for the level and the model."""
     _isolation(draft, broken / "isolation.model", "")
     _arguments(broken / "isolation.model", level="model", model="sample_data/models/text")
-    (damage,) = [fault.damage for fault in FAULTS if fault.code == "slot.count"]
-    spoilt = copy.deepcopy(drafts["vision"])
-    damage(spoilt)
-    _close(spoilt, broken / "model.slots")
+    _close(_damaged("slot.count", drafts), broken / "model.slots")
     _arguments(broken / "model.slots", level="model", model="sample_data/models/qwen2_5_vl")
+
+
+def _damaged(code: str, drafts: dict[str, Draft]) -> Draft:
+    (fault,) = [fault for fault in FAULTS if fault.code == code]
+    draft = copy.deepcopy(drafts[fault.base])
+    fault.damage(draft)
+    return draft
 
 
 def _conserved(draft: Draft, target: Path) -> None:
     """Write a draft whose digests fit what it holds, as another packer of the samples would."""
     digests = [digest for row in draft.rows for digest in row["sample_digests"]]
-    flat = np.frombuffer(b"".join(digests), np.uint8).reshape(-1, 16)
+    flat = np.frombuffer(bytes.fromhex("".join(digests)), np.uint8).reshape(-1, 16)
     draft.manifest["digest"] = spell_total(digest_total(flat))
     _close(draft, target)
 
@@ -267,7 +283,7 @@ def _against(draft: Draft, out: Path) -> None:
     row["input_ids"][1] += 1
     table = pa.Table.from_pylist(other.rows, schema=other.schema)
     packs = to_rows(table, ModelFacts.from_json(other.manifest["model"])).packs()
-    row["sample_digests"][0] = sample_digests(packs)[0].tobytes()
+    row["sample_digests"][0] = sample_digests(packs)[0].tobytes().hex()
     _conserved(other, broken / "sample.changed")
     _close(copy.deepcopy(draft), broken / "sample.extra")
     for code in ("sample.missing", "sample.changed"):
@@ -280,6 +296,7 @@ def _arguments(folder: Path, **flags: str) -> None:
 
 
 WORDS = {
+    "isolation.windows": "Two images share a window; a kernel shows which window sees which.",
     "isolation.model": "A foreign file lost one boundary; a tiny model shows who sees whom.",
     "model.slots": "One image slot is a text token: the model's own forward refuses the pack.",
     "sample.missing": "The last pack is gone, and the manifest says nothing of it.",
@@ -313,15 +330,16 @@ def write(out: Path) -> None:
         folder = Path(name)
         _good(out, folder)
         drafts: dict[str, Draft] = {}
-        for base, model in (("text", "text"), ("vision", "qwen2_5_vl"), ("weights", "text")):
+        text, vision = out / "models" / "text", out / "models" / "qwen2_5_vl"
+        models = {"text": text, "vision": vision, "weights": text}
+        models["windows"] = _windowed(out, folder)
+        for base, model in models.items():
             (folder / base).mkdir()
             weights = base == "weights"
             encoded = _encode(out, [*_records(base)], model, folder / base, weights=weights)
             drafts[base] = _open(_pack(encoded, folder / base / "packed", CAPACITY[base]))
         for fault in FAULTS:
-            draft = copy.deepcopy(drafts[fault.base])
-            fault.damage(draft)
-            _close(draft, broken / fault.code)
+            _close(_damaged(fault.code, drafts), broken / fault.code)
         for code, damage in AROUND.items():
             _close(copy.deepcopy(drafts["text"]), broken / code)
             damage(broken / code)
@@ -331,6 +349,8 @@ def write(out: Path) -> None:
     _foreign(drafts["text"].rows, out / "good_foreign")
     for code, kernel in KERNELS.items():
         _isolation(copy.deepcopy(drafts["text"]), broken / code, kernel)
+    _close(_damaged("vit.windows", drafts), broken / "isolation.windows")
+    _arguments(broken / "isolation.windows", kernel="sdpa")
     _modelled(copy.deepcopy(drafts["text"]), drafts, broken)
     _against(drafts["text"], out)
     _card(broken)

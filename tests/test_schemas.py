@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from jsonschema import Draft202012Validator
 
 from packcli.cli import cli
+from packcli.cli.bundled import bundled
 from packcli.cli.schema import SCHEMAS, text
 from packcli.contract.columns import COLUMNS, FORBIDDEN, columns_for
 from packcli.contract.model import ModelFacts
@@ -35,10 +36,7 @@ def broken_laws(name: str, document: object) -> list[str]:
 
 
 def rows_of(dataset: Path) -> list[dict]:
-    rows = pq.read_table(dataset / "data").to_pylist()
-    for row in rows:
-        row["sample_digests"] = [digest.hex() for digest in row["sample_digests"]]
-    return rows
+    return pq.read_table(dataset / "data").to_pylist()
 
 
 @pytest.fixture(scope="module")
@@ -197,9 +195,10 @@ def test_type_without_a_schema_is_refused():
     ],
 )
 def test_explain_names_the_bundled_example(code, line, monkeypatch, tmp_path):
+    data = bundled("sample_data")
     monkeypatch.chdir(tmp_path)
-    assert run("explain", code).endswith(f"  example  {line.format(DATA)}")
-    monkeypatch.chdir(ROOT)
+    assert run("explain", code).endswith(f"  example  {line.format(data)}")
+    monkeypatch.chdir(data.parent)
     assert run("explain", code).endswith(f"  example  {line.format('sample_data')}")
 
 

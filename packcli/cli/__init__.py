@@ -21,9 +21,11 @@ _INTERRUPTED = 130
 _COMMANDS = {
     "demo": "the main job on the bundled data, offline",
     "encode": "records become encoded shards",
+    "lint": "what encode would reject, before paying for it",
     "plan": "lengths become a plan: which samples share a pack",
     "pack": "encoded shards become packed shards",
     "verify": "the contract on disk, and proof that samples do not see each other",
+    "doctor": "versions, GPU, kernels found, traps in this environment",
     "schema": "print a published JSON schema",
     "explain": "print one rule: its law and its remedy",
 }

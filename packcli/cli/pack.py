@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
-from packcli.cli.planning import plan_options, planning_flags
+from packcli.cli.planning import FLAG_NAMES, plan_options, planning_flags, weighed
 from packcli.cli.progress import as_json, no_progress, progress
 
 if TYPE_CHECKING:
@@ -18,12 +19,13 @@ if TYPE_CHECKING:
 _EPILOG = """\b
 Examples, after encode:
   packcli pack encoded -o packed --capacity 2048
+  packcli pack encoded:1.5 -o mixed --capacity 2048 --seed 1
   packcli pack encoded -o in_order --capacity 2048 --strategy sequential --open-packs 4
 """
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("inputs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("inputs", nargs=-1, required=True, metavar="INPUT[:EPOCHS]...")
 @click.option(
     "-o", "--output", required=True, type=click.Path(path_type=Path), help="Folder to write."
 )
@@ -35,6 +37,12 @@ Examples, after encode:
     help="Tokens in a pack, at most.",
 )
 @planning_flags
+@click.option(
+    "--plan",
+    "plan_file",
+    type=click.Path(path_type=Path),
+    help="Fill a plan that `packcli plan -o` wrote for these inputs.",
+)
 @click.option(
     "--shard-size",
     type=click.IntRange(1),
@@ -57,9 +65,10 @@ Examples, after encode:
 @as_json
 @no_progress
 def command(
-    inputs: tuple[Path, ...],
+    inputs: tuple[str, ...],
     output: Path,
     capacity: int,
+    plan_file: Path | None,
     *,
     as_json: bool,
     no_progress: bool,
@@ -67,10 +76,12 @@ def command(
 ) -> None:
     """Bin-pack samples by length into shards with cu_seqlens.
 
-    INPUTS are encoded datasets, made with one model and the same options. Nothing is cut:
-    a sample longer than the capacity is a line of OUTPUT/rejected.jsonl.
+    Each INPUT is an encoded dataset, made with one model and the same options. Nothing is cut:
+    a sample longer than the capacity is a line of OUTPUT/rejected.jsonl. A mixture names epochs:
+    A:2.0 B:0.5 uses all of A twice and a half of B, drawn and shuffled by --seed.
     """
     from packcli.pack.run import Writing, pack
+    from packcli.pack.stored import read_stored
 
     with progress("pack", hidden=no_progress) as update:
         writing = Writing(
@@ -82,11 +93,30 @@ def command(
             resume=flags["resume"],
             progress=update,
         )
-        summary = pack(list(inputs), plan_options(capacity, flags), writing)
+        paths, epochs = weighed(inputs)
+        if plan_file is None:
+            summary = pack(paths, plan_options(capacity, flags), writing, epochs=epochs)
+        else:
+            _check_alone(epochs)
+            stored = read_stored(plan_file)
+            summary = pack(paths, stored.options, writing, epochs=stored.epochs, stored=stored)
     click.echo(json.dumps(summary.to_json()) if as_json else describe(summary))
     if not summary.packs:
         click.echo(f"packcli: no packs; see {output / 'rejected.jsonl'} and the input's", err=True)
         sys.exit(1)
+
+
+def _check_alone(epochs: list[float] | None) -> None:
+    """A stored plan decides all that planning flags would."""
+    context = click.get_current_context()
+    given = [
+        f"--{name.replace('_', '-')}"
+        for name in ("capacity", *FLAG_NAMES)
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    ]
+    given += ["epochs"] if epochs else []
+    if given:
+        raise click.UsageError(f"--plan holds them already: leave out {', '.join(given)}")
 
 
 def describe(summary: PackSummary) -> str:
@@ -98,5 +128,11 @@ def describe(summary: PackSummary) -> str:
         f"packed   {summary.samples:,} samples into {packs} to {summary.output}",
         f"fill     {100 * summary.fill:.2f} %; {bound}",
     ]
+    if summary.windows > 1:
+        loss = 100 * summary.excess / max(1, summary.lower_bound)
+        lines.append(
+            f"windows  {summary.windows:,}, planned one after the other; at most {loss:.3f} % more "
+            "packs than all samples at once (--window)"
+        )
     lines += [f"rejected {count:,} {code}" for code, count in sorted(summary.reasons.items())]
     return "\n".join(lines)

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from packcli.cli.planning import plan_options, planning_flags
+from packcli.cli.planning import plan_options, planning_flags, weighed
 from packcli.cli.progress import as_json
 
 if TYPE_CHECKING:
+    from packcli.pack.options import PlanOptions
     from packcli.pack.plan import Plan
 
 _EPILOG = """\b
 Examples:
   packcli plan encoded --capacity 1024,2048,4096
+  packcli plan encoded --capacity 2048 -o plan.parquet
   printf '10 6 5 4 3 2' > lengths.txt && packcli plan lengths.txt --capacity 10
 """
 
@@ -43,7 +45,7 @@ class _Capacities(click.ParamType[tuple[int, ...]]):
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("source", type=click.Path(path_type=Path))
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
 @click.option(
     "--capacity",
     type=_Capacities(),
@@ -52,11 +54,18 @@ class _Capacities(click.ParamType[tuple[int, ...]]):
     help="Tokens in a pack; several make a sweep.",
 )
 @planning_flags
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the packs' samples, as .parquet or .json; `pack --plan` fills them.",
+)
 @click.option("--column", help="Column of a Parquet file.  [default: length]")
 @as_json
 def command(
-    source: Path,
+    sources: tuple[str, ...],
     capacity: tuple[int, ...],
+    output: Path | None,
     column: str | None,
     *,
     as_json: bool,
@@ -64,26 +73,47 @@ def command(
 ) -> None:
     """Plan packs from lengths alone; no token is read or moved.
 
-    SOURCE is an encoded dataset, or a file of lengths: .npy, .json, .parquet, or text. Every plan
-    comes with a lower bound: an excess of 0 proves that no planner can do better.
+    SOURCE is an encoded dataset (several, as for pack, with epochs as in A:2.0 B:0.5), or a file
+    of lengths: .npy, .json, .parquet, or text. Every plan comes with a lower bound: an excess of
+    0 proves that no planner can do better. With -o, every sample is planned together and the
+    plan is written: one row a sample, in the order of the packs.
     """
-    from packcli.pack.lengths import read_samples
-    from packcli.pack.plan import make_plan
-
-    samples = read_samples(source, column)
-    plans = [
-        make_plan(
-            samples.lengths,
-            plan_options(tokens, flags),
-            images=samples.images,
-            patches=samples.patches,
-        )
-        for tokens in capacity
-    ]
+    options = [plan_options(tokens, flags) for tokens in capacity]
+    if output is not None and len(options) > 1:
+        raise click.UsageError("-o writes one plan: give one capacity")
+    paths, epochs = weighed(sources)
+    plans = _plans(paths, epochs, options, (output, column))
     if as_json:
         click.echo(json.dumps({"plans": [plan.to_json() for plan in plans]}))
     else:
         click.echo(_table(plans))
+
+
+def _plans(
+    paths: list[Path],
+    epochs: list[float] | None,
+    options: list[PlanOptions],
+    files: tuple[Path | None, str | None],
+) -> list[Plan]:
+    from packcli.pack.lengths import read_samples
+    from packcli.pack.stored import plan_lengths, plan_material, write_stored
+
+    output, column = files
+    if paths[0].is_dir() and (len(paths) > 1 or epochs or output):
+        from packcli.pack.material import gathered
+        from packcli.pack.sources import open_sources
+
+        material = gathered(paths, open_sources(paths), options[0], epochs=epochs)
+        samples = material.index.samples
+        made = [plan_material(material, each, [path.name for path in paths]) for each in options]
+    else:
+        if len(paths) > 1 or epochs:
+            raise click.UsageError("several sources are encoded datasets, all of them")
+        material, samples = None, read_samples(paths[0], column)
+        made = [plan_lengths(samples, each) for each in options]
+    if output is not None:
+        write_stored(output, made[0][1], samples, material)
+    return [plan for plan, _ in made]
 
 
 def _table(plans: list[Plan]) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from packcli.pack.options import PlanOptions
 
@@ -55,10 +56,44 @@ def planning_flags(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+FLAG_NAMES = (
+    "strategy",
+    "quality",
+    "open_packs",
+    "max_samples",
+    "max_images",
+    "max_patches",
+    "balance",
+    "ranks",
+    "seed",
+)
+"""Parameters of the flags, as `PlanOptions` calls them."""
+
+
+def weighed(inputs: Sequence[str]) -> tuple[list[Path], list[float] | None]:
+    """Read ``A B`` or ``A:2.0 B:0.5``: datasets, and how often each is used.
+
+    Returns:
+        The paths, and epochs where any is given; the others then are used once.
+    """
+    pairs = [_weight(name) for name in inputs]
+    paths = [Path(name) for name, _ in pairs]
+    if all(epochs is None for _, epochs in pairs):
+        return paths, None
+    return paths, [1.0 if epochs is None else epochs for _, epochs in pairs]
+
+
+def _weight(name: str) -> tuple[str, float | None]:
+    path, colon, number = name.rpartition(":")
+    try:
+        # a folder may have a colon in its name
+        return (name, None) if not colon or Path(name).exists() else (path, float(number))
+    except ValueError:
+        return name, None
+
+
 def plan_options(capacity: int, flags: dict[str, Any]) -> PlanOptions:
     """Collect the flags."""
     from packcli.pack.options import PlanOptions
 
-    names = ("strategy", "quality", "open_packs", "max_samples", "max_images", "max_patches")
-    more = ("balance", "ranks", "seed")
-    return PlanOptions(capacity=capacity, **{name: flags[name] for name in (*names, *more)})
+    return PlanOptions(capacity=capacity, **{name: flags[name] for name in FLAG_NAMES})

@@ -5,14 +5,23 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Generator
 
 _SECONDS = 30.0
+
+
+class Update(Protocol):
+    """Is told how many of all parts are finished, and what they held, where that is known."""
+
+    def __call__(self, done: int, every: int, records: int = 0, rejected: int = 0, /) -> None:
+        """Show it."""
+        ...
+
 
 no_progress = click.option(
     "--no-progress", is_flag=True, envvar="PACKCLI_NO_PROGRESS", help="Show no progress."
@@ -27,10 +36,10 @@ as_json = click.option(
 
 
 @contextmanager
-def progress(title: str, *, hidden: bool) -> Generator[Callable[[int, int], None]]:
+def progress(title: str, *, hidden: bool) -> Generator[Update]:
     """Give a function that is told how many of all parts are finished."""
     if hidden:
-        yield lambda _done, _all: None
+        yield _silent
     elif sys.stderr.isatty():
         with _bar(title) as update:
             yield update
@@ -38,14 +47,28 @@ def progress(title: str, *, hidden: bool) -> Generator[Callable[[int, int], None
         yield _Lines(title).update
 
 
+def _silent(_done: int, _every: int, _records: int = 0, _rejected: int = 0, /) -> None:
+    """Show nothing."""
+
+
+def _note(records: int, rejected: int, seconds: float) -> str:
+    if not records:
+        return ""
+    return (
+        f"{records:,} records, {records / max(seconds, 1e-3):,.0f} a second, {rejected:,} rejected"
+    )
+
+
 @contextmanager
-def _bar(title: str) -> Generator[Callable[[int, int], None]]:
+def _bar(title: str) -> Generator[Update]:
     from tqdm import tqdm
 
+    begun = time.monotonic()
     with tqdm(desc=title, unit="part", file=sys.stderr) as bar:
 
-        def update(done: int, every: int) -> None:
+        def update(done: int, every: int, records: int = 0, rejected: int = 0, /) -> None:
             bar.total = every
+            bar.set_postfix_str(_note(records, rejected, time.monotonic() - begun), refresh=False)
             bar.update(done - bar.n)
 
         yield update
@@ -56,10 +79,12 @@ class _Lines:
 
     def __init__(self, title: str) -> None:
         self._title = title
-        self._last = time.monotonic()
+        self._begun = self._last = time.monotonic()
 
-    def update(self, done: int, every: int) -> None:
+    def update(self, done: int, every: int, records: int = 0, rejected: int = 0, /) -> None:
         """Say how far it is, if the last line is old enough."""
         if time.monotonic() - self._last >= _SECONDS:
             self._last = time.monotonic()
-            click.echo(f"{self._title}: {done} of {every} parts", err=True)
+            note = _note(records, rejected, self._last - self._begun)
+            told = f"{self._title}: {done} of {every} parts{', ' if note else ''}{note}"
+            click.echo(told, err=True)

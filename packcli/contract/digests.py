@@ -41,15 +41,14 @@ def sample_digests(packs: Packs) -> NDArray[np.uint8]:
     views = [
         (memoryview(raw), 4 * width, packs.axes[axis].values.tolist()) for raw, width, axis in parts
     ]
-    digests = np.empty((packs.members.total, SIZE), dtype=np.uint8)
+    found: list[bytes] = []
     for sample in range(packs.members.total):
-        state = blake2b(digest_size=SIZE)
+        pieces: list[bytes | memoryview] = []
         for view, width, bounds in views:
             start, stop = bounds[sample], bounds[sample + 1]
-            state.update((stop - start).to_bytes(8, "little"))
-            state.update(view[start * width : stop * width])
-        digests[sample] = np.frombuffer(state.digest(), dtype=np.uint8)
-    return digests
+            pieces += (stop - start).to_bytes(8, "little"), view[start * width : stop * width]
+        found.append(blake2b(b"".join(pieces), digest_size=SIZE).digest())
+    return np.frombuffer(b"".join(found), dtype=np.uint8).reshape(-1, SIZE)
 
 
 def digest_total(digests: NDArray[np.uint8]) -> int:

@@ -166,6 +166,10 @@ class Offsets:
         """Offsets of neighbouring segments."""
         return Offsets(self.values[start : stop + 1] - self.values[start])
 
+    def run(self, start: int, stop: int) -> Offsets:
+        """Offsets of neighbouring segments, counted from the first of them."""
+        return Offsets(self.values[start : stop + 1] - self.values[start])
+
     def take(self, order: NDArray[np.integer]) -> Offsets:
         """Offsets of the segments taken in `order`."""
         return Offsets.from_lengths(self.lengths[order])

@@ -135,6 +135,28 @@ class Packs:
         }
         return Packs(self.facts, self.members.span(start, stop), axes, columns)
 
+    def run(self, start: int, stop: int) -> Packs:
+        """Take neighbouring packs: views, nothing is copied.
+
+        Args:
+            start: the first pack.
+            stop: one past the last.
+        """
+        members = self.members.run(start, stop)
+        first, last = (int(place) for place in self.members.values[[start, stop]])
+        axes = {axis: offsets.run(first, last) for axis, offsets in self.axes.items()}
+        places = {
+            axis: slice(*offsets.values[[first, last]]) for axis, offsets in self.axes.items()
+        }
+        places[Axis.SAMPLE] = slice(first, last)
+        columns = {
+            name: values[(slice(None), places[BY_NAME[name].axis])]
+            if BY_NAME[name].planes > 1
+            else values[places[BY_NAME[name].axis]]
+            for name, values in self.columns.items()
+        }
+        return Packs(self.facts, members, axes, columns)
+
     @classmethod
     def concatenated(cls, parts: Iterable[Packs]) -> Packs:
         """Put runs of packs one behind the other.

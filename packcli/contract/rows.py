@@ -286,7 +286,7 @@ def _restarts(positions: Cells) -> Cells:
 
 def expected_dtype(column: Column) -> str:
     """Return the type that a declared column has on disk."""
-    element = "fixed_size_binary[16]" if column.dtype == "digest" else column.dtype
+    element = "string" if column.dtype == "digest" else column.dtype
     if column.axis is Axis.PACK:
         return element
     nested = column.planes > 1 or (column.width > 1 and column.dtype != "digest")

@@ -56,7 +56,7 @@ def titled(name: str, body: Schema) -> Schema:
 
 
 def pack() -> Schema:
-    """Schema of one row of a shard, read as plain values (digests as hexadecimal digits)."""
+    """Schema of one row of a shard, read as plain values."""
     properties: Schema = {}
     for column in COLUMNS:
         name, _, inner = column.name.partition(".")

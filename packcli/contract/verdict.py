@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict, dataclass, field
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +61,16 @@ class Proof(TypedDict):
     """One kernel over all packs that it ran on.
 
     Attributes:
-        kind: ``attention``, ``state``, ``conv`` or ``model``.
+        kind: ``attention``, ``windows``, ``state``, ``conv`` or ``model``.
         kernel: its name; of a model its class and attention.
         version: of the library that it comes from.
         device: ``cpu``, or the GPU's name.
         dtype: of its inputs.
         packs: packs that it ran on.
-        tokens: tokens in them.
+        tokens: tokens in them; of ``windows`` patches.
         max_deviation: the largest difference from every sample run alone.
+        max_gradient: of ``model``: the largest gradient of a sample's logits by what another
+            sample puts in; any but 0 is a leak.
         tolerance: the difference from which samples count as seeing each other.
         controls: packs broken on purpose.
     """
@@ -81,6 +83,7 @@ class Proof(TypedDict):
     packs: int
     tokens: int
     max_deviation: float
+    max_gradient: NotRequired[float]
     tolerance: float
     controls: list[Control]
 

@@ -8,7 +8,6 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from packcli.contract.errors import InputError, PackcliError, Rejection
@@ -21,13 +20,12 @@ from packcli.encode.records.reading import identity_of, read_record
 from packcli.encode.sample import Medium, Sample
 from packcli.encode.summary import FAULT
 from packcli.encode.text.quick_template import NotAlikeError
-from packcli.encode.text.quick_template import NotAlikeError
 from packcli.encode.text.text_encoder import Placeholders, TextEncoder
 from packcli.families import open_family
 from packcli.families.family import PixelLimits, VideoMetadata
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     from packcli.encode.options import EncodeJob
     from packcli.encode.records.conversation import JsonObject, Kind, MediaRef
@@ -85,18 +83,12 @@ class Encoder:
             job.model, Placeholders.of(self.family), tokenizer=job.tokenizer
         )
 
-    def encode(
-        self,
-        name: str,
-        records: Iterable[RawRecord],
-        crashed: Mapping[int, Rejection] = MappingProxyType({}),
-    ) -> Outcome:
+    def encode(self, name: str, records: Iterable[RawRecord]) -> Outcome:
         """Encode records of one input.
 
         Args:
             name: the input, for sources and messages.
             records: as the reader yields them.
-            crashed: records not to touch, by offset, and why.
 
         Raises:
             InputError: a sample is too long and the options say to stop.
@@ -105,7 +97,7 @@ class Encoder:
         for raw in records:
             if raw.blank:
                 outcome.blank += 1
-            elif (one := self._begin(name, raw, crashed.get(raw.offset), outcome)) is not None:
+            elif (one := self._begin(name, raw, outcome)) is not None:
                 drafted.append(one)
         for one, text in self._finish(drafted, name, outcome):
             try:
@@ -121,14 +113,10 @@ class Encoder:
         outcome.rejected.sort(key=lambda line: line["offset"])
         return outcome
 
-    def _begin(
-        self, name: str, raw: RawRecord, known: Rejection | None, outcome: Outcome
-    ) -> _Drafted | None:
+    def _begin(self, name: str, raw: RawRecord, outcome: Outcome) -> _Drafted | None:
         """Draft a record, or say why it cannot be."""
         identity = None
         try:
-            if known is not None:
-                raise known
             record = parse(raw)
             identity = identity_of(record)
             return self._draft(f"{name}:{raw.line}", raw, record, outcome.warnings)
@@ -281,5 +269,5 @@ def rejected_line(
         "id": identity,
         "code": rejection.code,
         "message": " ".join(f"{name}:{raw.line}: {rejection.message}".split()),
-        "sha256": sha256(raw.raw).hexdigest(),
+        "sha256": raw.sha256,
     }

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
+from hashlib import sha256
 from importlib import metadata
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from packcli import __version__
 from packcli.contract.errors import InputError
@@ -140,8 +141,14 @@ def job_manifest(job: EncodeJob, family: Family, inputs: list[tuple[Path, str]])
         versions={"packcli": __version__} | {lib: metadata.version(lib) for lib in _LIBRARIES},
         settings={"processor": dict(family.settings), "files": hashes},
         options=asdict(job.options),
-        inputs=[
-            {"name": name, "bytes": path.stat().st_size, "sha256": file_sha256(path)}
-            for path, name in inputs
-        ],
+        inputs=[{"name": name, **_identity(path)} for path, name in inputs],
     )
+
+
+def _identity(path: Path) -> dict[str, Any]:
+    if not path.is_dir():
+        return {"bytes": path.stat().st_size, "sha256": file_sha256(path)}
+    files = sorted(file for file in path.rglob("*") if file.is_file())
+    told = [f"{file.relative_to(path).as_posix()} {file_sha256(file)}\n" for file in files]
+    size = sum(file.stat().st_size for file in files)
+    return {"bytes": size, "sha256": sha256("".join(told).encode()).hexdigest()}

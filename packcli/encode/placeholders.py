@@ -56,7 +56,8 @@ class Placeholders:
             Rejection: `template_error`, the template shows more or fewer media than there are.
         """
         rendered = rendered.removesuffix(self.tail)
-        pieces = self._either.split(rendered) if self._either else [rendered]
+        shows = any(text in rendered for text in (self.image, self.video) if text)
+        pieces = self._either.split(rendered) if self._either and shows else [rendered]
         found = pieces[1::2]
         for placeholder, media in ((self.image, images), (self.video, videos)):
             shown = found.count(placeholder) if placeholder else 0

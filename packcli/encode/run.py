@@ -6,20 +6,21 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache, partial
 from itertools import islice
+from operator import itemgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from packcli import engine
 from packcli.contract.digests import digest_total, spell_total
-from packcli.contract.errors import IncompleteError, InputError
+from packcli.contract.errors import IncompleteError
 from packcli.contract.packs import IGNORED
-from packcli.encode.encoder import Encoder, Outcome
-from packcli.encode.inputs import reader_for
+from packcli.encode.encoder import Encoder, Outcome, rejected_line
+from packcli.encode.inputs import expand, reader_for
 from packcli.encode.media.sources import MediaRoot
 from packcli.encode.options import PART_BYTES, EncodeJob, Part, job_manifest, short_names
-from packcli.encode.rescue import rescue
+from packcli.encode.rescue import Scan, Write, rescue
 from packcli.encode.sample import packs_of_one
 from packcli.encode.summary import EncodeSummary
 from packcli.encode.text.quick_template import NotAlikeError
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
     from packcli.contract.errors import Rejection
     from packcli.contract.packs import Packs
-    from packcli.encode.records.raw import ByteRange
+    from packcli.encode.records.raw import ByteRange, RawRecord
 
     _Piece = tuple[Path, str, ByteRange]
     Told = Callable[[int, int, int, int], None]
@@ -60,7 +61,7 @@ class Writing:
     workers: int = 1
     overwrite: bool = False
     resume: bool = True
-    progress: Told = lambda *_: None
+    progress: Told | None = None
 
 
 def encode(inputs: list[Path], job: EncodeJob, writing: Writing) -> EncodeSummary:
@@ -71,6 +72,7 @@ def encode(inputs: list[Path], job: EncodeJob, writing: Writing) -> EncodeSummar
         UsageError: the output must not be touched.
         IncompleteError: stopped half-way; run again to resume.
     """
+    inputs = expand(inputs)
     parts = plan_parts(inputs, job.options.limit)
     family = open_family(job.model, video_wrapper=job.options.video_wrapper)
     named = list(zip(inputs, short_names(inputs), strict=True))
@@ -82,7 +84,8 @@ def encode(inputs: list[Path], job: EncodeJob, writing: Writing) -> EncodeSummar
     reports: list[dict[str, Any]] = []
     for report in engine.run(work, parts, workers=writing.workers, rescue=rescued):
         reports.append(report)
-        writing.progress(len(reports), len(parts), *told(reports))
+        if writing.progress is not None:
+            writing.progress(len(reports), len(parts), *told(reports))
     return _finish(directory, manifest, reports)
 
 
@@ -101,8 +104,6 @@ def plan_parts(inputs: list[Path], limit: int | None = None) -> list[Part]:
     """
     pieces: list[_Piece] = []
     for path, name in zip(inputs, short_names(inputs), strict=True):
-        if not path.is_file():
-            raise InputError(f"{path}: no such file")
         pieces += [(path, name, part) for part in reader_for(path).ranges(path, PART_BYTES)]
     if limit is not None:
         pieces = list(_first(pieces, limit))
@@ -131,7 +132,8 @@ def _work(job: EncodeJob, directory: OutputDirectory, part: Part) -> dict[str, A
 
 
 def _rescue(job: EncodeJob, directory: OutputDirectory, part: Part) -> dict[str, Any]:
-    report = rescue(part, partial(_write_alone, job, directory, part), partial(_scan, job, part))
+    write = cast("Write", partial(_write_alone, job, directory, part))
+    report = rescue(part, write, cast("Scan", partial(_scan, job, part)))
     with directory.underway(part.number):
         return report
 
@@ -195,9 +197,9 @@ def _write_part(
 ) -> dict[str, Any]:
     report = _Report()
     with directory.shard(part.shard, encoder.facts) as (writer, entries):
-        records = reader_for(part.path).records(part.path, part.range)
+        records = _spared(part, crashed, report)
         while batch := list(islice(records, BATCH_RECORDS)):
-            outcome = encoder.encode(part.name, batch, crashed)
+            outcome = encoder.encode(part.name, batch)
             if outcome.samples:
                 packs = packs_of_one(outcome.samples, encoder.facts)
                 report.count(packs)
@@ -206,9 +208,19 @@ def _write_part(
     return report.to_json(entries[0])
 
 
+def _spared(part: Part, crashed: Mapping[int, Rejection], report: _Report) -> Iterator[RawRecord]:
+    """Yield the records of a part, and report those that must not be touched."""
+    for raw in reader_for(part.path).records(part.path, part.range):
+        if raw.offset in crashed:
+            report.rejected.append(rejected_line(part.name, raw, crashed[raw.offset]))
+        else:
+            yield raw
+
+
 def encoder_for(job: EncodeJob, part: Part) -> Encoder:
     """Open the model once a process, media root and set of options."""
-    return _encoder(job, job.media_root or part.path.parent)
+    own = part.path if part.path.is_dir() else part.path.parent
+    return _encoder(job, job.media_root or own)
 
 
 @lru_cache(maxsize=8)
@@ -244,7 +256,7 @@ class _Report:
             "shard": asdict(entry),
             "counts": dict(self.counts),
             "warnings": dict(self.warnings),
-            "rejected": self.rejected,
+            "rejected": sorted(self.rejected, key=itemgetter("offset")),
             "digest": spell_total(self.digest),
         }
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from packcli import engine
 from packcli.contract.packs import IGNORED
-from packcli.encode.inputs import reader_for
+from packcli.encode.inputs import expand, reader_for
 from packcli.encode.run import BATCH_RECORDS, encoder_for, faithful, plan_parts, told
 from packcli.encode.summary import EncodeSummary
 
@@ -57,7 +57,7 @@ def survey(
         InputError: an input or the model directory cannot be used.
         IncompleteError: a worker process died.
     """
-    parts = plan_parts(inputs, job.options.limit)
+    parts = plan_parts(expand(inputs), job.options.limit)
     reports: list[dict[str, Any]] = []
     for report in engine.run(partial(survey_part, job), parts, workers=workers):
         reports.append(report)

@@ -107,9 +107,9 @@ def _windows(samples: Samples, uses: Uses, most: int) -> list[tuple[int, int]]:
     ends = np.cumsum(uses.portions)
     sizes = running[ends] - running[ends - uses.portions]
     windows: list[tuple[int, int]] = []
-    tokens = most
+    tokens = 0
     for end, count, size in zip(ends.tolist(), uses.portions.tolist(), sizes.tolist(), strict=True):
-        if tokens + size > most:
+        if not windows or tokens + size > most:
             windows.append((end - count, end))
             tokens = 0
         windows[-1] = (windows[-1][0], end)

@@ -11,7 +11,7 @@ from packcli.contract.columns import Axis, Column, columns_for
 from packcli.contract.derived import DERIVED, medium_shift, window_rows
 from packcli.contract.offsets import Offsets
 from packcli.contract.packs import Packs, boxed
-from packcli.contract.rows import Cells, Rows, rows_from_planes
+from packcli.contract.rows import Cells, Rows, declared, rows_from_planes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,10 +24,13 @@ _ELEMENTS: dict[str, pa.DataType] = {
     "int64": pa.int64(),
     "float32": pa.float32(),
     "string": pa.string(),
-    "digest": pa.binary(16),
+    "digest": pa.string(),
     "list<int32>": pa.list_(pa.int32()),
     "list<float64>": pa.list_(pa.float64()),
 }
+
+_HEXADECIMAL = b"0123456789abcdef"
+_DIGITS = 32
 
 
 def schema(facts: ModelFacts) -> pa.Schema:
@@ -102,8 +105,7 @@ def _list(packs: Packs, column: Column) -> pa.Array:
 
 def _elements(column: Column, values: NDArray[Any]) -> pa.Array:
     if column.dtype == "digest":
-        buffer = pa.py_buffer(np.ascontiguousarray(values))
-        return pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(values), [None, buffer])
+        return _hexadecimal(values)
     if column.width > 1:
         bounds = np.arange(len(values) + 1, dtype=np.int32) * column.width
         return _lists(bounds, _flat(values.reshape(-1)))
@@ -153,6 +155,8 @@ def _cells(name: str, array: pa.Array) -> dict[str, Cells]:
         }
     if not _is_list(values.type):
         nulls += values.null_count
+        if _is_digest(name) and dtype == "list<string>" and not nulls:
+            return {name: _digest_cells(values, rows)}
         return {name: Cells(_numpy(values), rows, None, dtype, nulls)}
     inner, leaves = _unwrap(values)
     nulls += values.null_count + leaves.null_count
@@ -162,6 +166,32 @@ def _cells(name: str, array: pa.Array) -> dict[str, Cells]:
 def _struct_cells(array: pa.Array, rows: NDArray[np.int64], nulls: int) -> Cells:
     dtype = f"list<{_spelled(array.type)}>"
     return Cells(_numpy(array), rows, None, dtype, nulls + array.null_count)
+
+
+def _is_digest(name: str) -> bool:
+    column = declared(name)
+    return column is not None and column.dtype == "digest"
+
+
+def _hexadecimal(digests: NDArray[np.uint8]) -> pa.Array:
+    """Spell (S, 16) bytes as strings: every reader and every format of `datasets` takes those."""
+    pairs = np.stack([digests >> 4, digests & 15], axis=-1).reshape(-1)
+    letters = np.frombuffer(_HEXADECIMAL, np.uint8)[pairs]
+    ends = np.arange(len(digests) + 1, dtype=np.int32) * _DIGITS
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(np.ascontiguousarray(letters))]
+    return pa.StringArray.from_buffers(len(digests), *buffers[1:])
+
+
+def _digest_cells(array: pa.Array, rows: NDArray[np.int64]) -> Cells:
+    """Read digests back as (S, 16) bytes; what is none keeps a type of its own."""
+    spelled = array.to_pylist()
+    whole = all(len(one) == _DIGITS for one in spelled)
+    try:
+        packed = bytes.fromhex("".join(spelled) if whole else "?")
+    except ValueError:
+        dtype = f"list<string> without {_DIGITS} hexadecimal digits each"
+        return Cells(boxed(spelled), rows, None, dtype)
+    return Cells(np.frombuffer(packed, np.uint8).reshape(-1, 16), rows, None, "list<string>")
 
 
 def _is_list(kind: pa.DataType) -> bool:
@@ -181,10 +211,6 @@ def _unwrap(array: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
 
 
 def _numpy(array: pa.Array) -> NDArray[Any]:
-    if pa.types.is_fixed_size_binary(array.type) and not array.null_count:
-        width = array.type.byte_width
-        raw = np.frombuffer(array.buffers()[1] or b"", dtype=np.uint8)
-        return raw[array.offset * width : (array.offset + len(array)) * width].reshape(-1, width)
     if pa.types.is_integer(array.type) or pa.types.is_floating(array.type):
         return array.fill_null(0).to_numpy(zero_copy_only=False)
     return boxed(array.to_pylist())

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from packcli.contract.columns import Axis, columns_for
+from packcli.contract.columns import Axis, Column, columns_for
 from packcli.contract.packs import Packs
 from packcli.shards.arrow import schema, to_batch
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 GROUP_TOKENS = 65_536
 """Tokens in a row group: a random pack stays cheap to read, and pages compress well."""
+
+_MANY = (Axis.TOKEN, Axis.WINDOW)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,26 +111,38 @@ def _group_bounds(lengths: np.ndarray, *, last: bool) -> list[int]:
 
 
 def _layout(facts: ModelFacts) -> dict[str, Any]:
-    """Encodings measured on packed tokens: split bytes + zstd 1 is smallest and fast."""
-    lists = [c for c in columns_for(facts) if c.axis is not Axis.PACK]
-    numeric = [c for c in lists if not c.opaque and c.dtype not in {"digest", "int8"}]
+    """Encodings measured on packed tokens: split bytes + zstd 1 is smallest and fast.
+
+    What is small in a row group costs more to set zstd up for than it saves.
+    """
+    columns = columns_for(facts)
+    paths = {column.name: _leaf(column) for column in columns}
     split = {
-        _leaf(c.name, nested=c.planes > 1 or c.width > 1): "BYTE_STREAM_SPLIT" for c in numeric
+        paths[c.name]: "BYTE_STREAM_SPLIT"
+        for c in columns
+        if c.axis is not Axis.PACK and not c.opaque and c.dtype not in {"digest", "int8"}
     }
-    scalars = [c.name for c in columns_for(facts) if c.axis is Axis.PACK]
+    codecs = {
+        paths[c.name]: "zstd" if c.axis in _MANY or c.dtype == "digest" else "snappy"
+        for c in columns
+    }
     return {
-        "compression": "zstd",
-        "compression_level": 1,
+        "compression": codecs,
+        "compression_level": {path: 1 for path, codec in codecs.items() if codec == "zstd"},
         "use_dictionary": False,
         "column_encoding": split,
-        "write_statistics": scalars,
+        "write_statistics": [column.name for column in columns if column.axis is Axis.PACK],
         "write_page_checksum": True,
         "store_schema": True,
     }
 
 
-def _leaf(name: str, *, nested: bool) -> str:
-    if "." in name:
-        struct, field = name.split(".")
-        return f"{struct}.list.element.{field}"
-    return f"{name}.list.element.list.element" if nested else f"{name}.list.element"
+def _leaf(column: Column) -> str:
+    """Return the path of a column's values in Parquet."""
+    if column.axis is Axis.PACK:
+        return column.name
+    struct, _, field = column.name.partition(".")
+    path = f"{struct}.list.element" + (f".{field}" if field else "")
+    inner = column.dtype.startswith("list") or column.planes > 1
+    nested = inner or (column.width > 1 and column.dtype != "digest")
+    return f"{path}.list.element" if nested else path

@@ -45,6 +45,10 @@ def check_against(dataset: Sequence[Target], origin: Sequence[Target], verdict: 
         origin: encoded shards: those that were packed, or the records encoded again.
         verdict: takes the findings.
     """
+    if any(one.manifest is not None and one.manifest.options.get("epochs") for one in dataset):
+        reason = "needs a dataset that uses every sample once, not a mixture"
+        verdict.skipped.update(dict.fromkeys(_CODES, reason))
+        return
     lacking = [name for target in (*dataset, *origin) for name in _lacking(target)]
     if lacking:
         reason = f"needs {', '.join(dict.fromkeys(lacking))}"

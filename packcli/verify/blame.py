@@ -73,21 +73,20 @@ def _fault(
 ) -> Fault:
     token, sample = where
     measured, bounds, oracle = run
-    noun = "window" if oracle.kind == "windows" else "sample"
-    name = bounds.title(sample, noun)
+    name, unit = bounds.title(sample), bounds.words.unit
     if cause is _Cause.SPLIT:
         cut = _first_cut(bounds, sample)
-        return Fault(cut, sample, None, "split", f"{name} is split at token {cut}")
+        return Fault(cut, sample, None, "split", f"{name} is split at {unit} {cut}")
     if cause is not _Cause.KERNEL:
         other = sample - 1 if cause is _Cause.SEES_PREVIOUS else sample + 1
-        message = f"{name} sees {bounds.title(other, noun)} from token {token}"
+        message = f"{name} sees {bounds.title(other)} from {unit} {token}"
         return Fault(token, sample, other, "sees", message)
     seen = seen_sample(measured.residual(token), sample, oracle.codes(len(bounds.expected)))
-    blame = f"at token {token} although cu_seqlens is right: the kernel is at fault"
+    blame = f"at {unit} {token} although {bounds.words.column} is right: the kernel is at fault"
     if seen is None:
         text = f"{name} does not see what it should {blame}"
         return Fault(token, sample, None, "split", text)
-    text = f"{name} sees {bounds.title(seen, noun)} {blame}"
+    text = f"{name} sees {bounds.title(seen)} {blame}"
     return Fault(token, sample, seen, "sees", text)
 
 

@@ -17,9 +17,30 @@ if TYPE_CHECKING:
 What = Literal["sees", "split", "missing", "value"]
 
 
+@dataclass(frozen=True, slots=True)
+class Words:
+    """How messages call boundaries.
+
+    Attributes:
+        column: that stores them.
+        segment: what lies between two.
+        unit: what they count.
+    """
+
+    column: str = "cu_seqlens"
+    segment: str = "sample"
+    unit: str = "token"
+
+
+SAMPLES = Words()
+WINDOWS = Words("vit_cu_seqlens", "window", "patch")
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class PackBounds:
     """Two independent statements of where the samples of one pack lie.
+
+    Windows of a vision tower are stated the same way: patches for tokens, windows for samples.
 
     Attributes:
         cu_seqlens: (B' + 1,) integers, tokens, exactly as stored: this is what a kernel gets.
@@ -27,20 +48,23 @@ class PackBounds:
         expected: (B + 1,) int32, tokens, from a source other than `cu_seqlens` (text-plane
             resets, `seq_lengths`): this is what the kernel's output is compared with.
         sample_ids: B names for messages, None where the data has none.
+        words: what messages call samples and tokens.
     """
 
     cu_seqlens: NDArray[np.integer]
     max_seqlen: int
     expected: Offsets
     sample_ids: tuple[str, ...] | None = None
+    words: Words = SAMPLES
 
     def sample_at(self, token: int) -> int:
         """Return the expected sample that holds `token`; a token past the end is the last's."""
         found = int(np.searchsorted(self.expected.values, token, side="right")) - 1
         return max(0, min(found, len(self.expected) - 1))
 
-    def title(self, sample: int, noun: str = "sample") -> str:
+    def title(self, sample: int) -> str:
         """Return how messages call a sample: ``sample 1 ('b')``."""
+        noun = self.words.segment
         if self.sample_ids is None:
             return f"{noun} {sample}"
         return f"{noun} {sample} ({self.sample_ids[sample]!r})"
@@ -137,6 +161,7 @@ def value_faults(bounds: PackBounds) -> tuple[Fault, ...]:
     problems = value_problems(bounds.cu_seqlens, bounds.max_seqlen, bounds.expected.total)
     for problem in problems:
         sample = bounds.sample_at(problem.token)
-        message = f"{problem.text} ({bounds.title(sample)}, token {problem.token})"
+        text = problem.text.replace(SAMPLES.column, bounds.words.column)
+        message = f"{text} ({bounds.title(sample)}, {bounds.words.unit} {problem.token})"
         faults.append(Fault(problem.token, sample, None, problem.what, message))
     return tuple(faults)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import ceil, isfinite
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -43,10 +44,11 @@ class _Identity:
         hashes = (hash((name, digest.tobytes())) for name, digest in pairs)
         self.sources.append(np.fromiter(hashes, np.int64, packs.members.total))
 
-    @property
-    def doubled(self) -> int:
+    def beyond(self, uses: int) -> int:
+        """Count samples that are there more often than they are used."""
         every = np.concatenate([np.zeros(0, np.int64), *self.sources])
-        return len(every) - len(np.unique(every))
+        _, counts = np.unique(every, return_counts=True)
+        return int((counts - uses).clip(0).sum())
 
 
 def check_contract(target: Target, verdict: Verdict) -> None:
@@ -105,7 +107,8 @@ def _check_rows(
     shard, first = at
     if not first:
         _check_declared(target, shard, rows, verdict)
-    checked = check(rows)
+    # a mixture uses samples more than once: how often is counted over all shards
+    checked = check(rows, ("sample.duplicate",) if _uses(target) > 1 else ())
     for rule, hit in checked.hits:
         # what is wrong with a whole shard shows in each row group, and is one finding
         if hit.row is not None or not first:
@@ -144,9 +147,9 @@ def _check_capacity(
 
 def _check_identity(target: Target, identity: _Identity, verdict: Verdict) -> None:
     assert target.manifest is not None  # noqa: S101 - the caller asks only then
-    if identity.doubled:
-        message = f"{identity.doubled} samples are in the dataset twice"
-        verdict.add(Finding("sample.duplicate", message))
+    if doubled := identity.beyond(_uses(target)):
+        often = "twice" if _uses(target) == 1 else f"more than {_uses(target)} times"
+        verdict.add(Finding("sample.duplicate", f"{doubled} samples are in the dataset {often}"))
     shards = target.manifest.shards
     expected = [sum(getattr(s, name) for s in shards) for name in ("rows", "samples", "tokens")]
     found = [identity.packs, identity.samples, identity.tokens]
@@ -156,6 +159,17 @@ def _check_identity(target: Target, identity: _Identity, verdict: Verdict) -> No
         message = f"{words.format(*found)} with digest {digest}, "
         message += f"the manifest names {words.format(*expected)} with {target.manifest.digest}"
         verdict.add(Finding("conservation", message))
+
+
+def _uses(target: Target) -> int:
+    """How often a sample may be in a dataset: once, or as the epochs of a mixture add up to.
+
+    An input may be part of another one, so their epochs count together.
+    """
+    epochs = [] if target.manifest is None else target.manifest.options.get("epochs")
+    if not isinstance(epochs, list) or not epochs:
+        return 1
+    return sum(ceil(each) for each in epochs if isinstance(each, int | float) and isfinite(each))
 
 
 def _finding(code: str, hit: Hit, shard: str, first: int, rows: Rows) -> Finding:

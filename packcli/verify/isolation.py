@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from packcli.contract.errors import UsageError
 from packcli.verify import oracle as designs
 from packcli.verify.blame import faults
-from packcli.verify.bounds import value_faults
+from packcli.verify.bounds import WINDOWS, value_faults
 from packcli.verify.launch import device_title
 from packcli.verify.teeth import controls
 
@@ -86,7 +86,7 @@ def check_windows(
     Raises:
         UsageError: the kernel is of another kind or does not take the dtype.
     """
-    return _check(designs.WINDOWS, bounds, kernel, dtype)
+    return _check(designs.WINDOWS, replace(bounds, words=WINDOWS), kernel, dtype)
 
 
 def check_state(

@@ -8,37 +8,28 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from packcli.contract.errors import UsageError
-from packcli.contract.offsets import Offsets
 from packcli.contract.verdict import Finding, Verdict
 from packcli.verify import isolation, kernels
-from packcli.verify.bounds import PackBounds
+from packcli.verify.row_bounds import COLUMNS, pack_bounds, window_bounds, window_sample
 from packcli.verify.sampling import chosen_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
+    from collections.abc import Callable, Iterator, Sequence
 
     from packcli.contract.model import ModelFacts
-    from packcli.contract.rows import Rows
+    from packcli.verify.bounds import Fault, PackBounds
     from packcli.verify.isolation import IsolationResult
     from packcli.verify.probe import Device, Kernel, Kind
+    from packcli.verify.sampling import Chosen
     from packcli.verify.targets import Target
 
-_COLUMNS = (
-    "input_ids",
-    "position_ids",
-    "seq_lengths",
-    "cu_seqlens",
-    "max_seqlen",
-    "sample_ids",
-    "sample_sources",
-)
 _CHECKS: dict[str, Callable[[PackBounds, Kernel[Any]], IsolationResult]] = {
     "attention": isolation.check_attention,
+    "windows": isolation.check_windows,
     "state": isolation.check_state,
     "conv": isolation.check_conv,
 }
+_NOTHING = ("no pack tells its boundaries twice", "no pack tells windows and grids")
 _FAR = 1e30
 
 
@@ -85,36 +76,65 @@ def check_kernels(
     target: Target, chosen: Sequence[Kernel[Any]], options: KernelOptions, verdict: Verdict
 ) -> None:
     """Run kernels on a sample of packs, and on those in which the contract was found broken."""
-    for kind in _kinds(target.facts):
-        if all(kernel.kind != kind for kernel in chosen):
-            verdict.skipped[f"isolation.{kind}"] = "no kernel of this kind was named"
-    proofs = {kernel.name: _Proof(kernel) for kernel in chosen}
-    for pack in chosen_rows(target, options, _COLUMNS, verdict):
-        bounds = pack_bounds(pack.rows, pack.place)
-        if bounds is None:
-            continue
-        for kernel in chosen:
-            result = _run(bounds, kernel)
-            proofs[kernel.name].add(result, bounds)
+    proofs = list(_proofs(target.facts, chosen, verdict))
+    for pack in chosen_rows(target, options, COLUMNS, verdict):
+        samples = pack_bounds(pack.rows, pack.place)
+        windows = window_bounds(pack.rows, pack.place)
+        for proof in proofs:
+            bounds = windows if proof.kind == "windows" else samples
+            if bounds is None:
+                continue
+            result = _run(bounds, proof)
+            proof.add(result, bounds)
             for fault in result.faults:
-                place = (target.title(pack.path), pack.row, fault.sample, fault.token)
-                named = pack.names(fault.sample, len(bounds.expected))
-                verdict.add(Finding(f"isolation.{kernel.kind}", fault.message, *place, *named))
-    for proof in proofs.values():
+                verdict.add(_finding(target, pack, fault, proof.kind, samples))
+    for proof in proofs:
         proof.conclude(verdict)
 
 
-def _run(bounds: PackBounds, kernel: Kernel[Any]) -> IsolationResult:
+def _proofs(
+    facts: ModelFacts | None, chosen: Sequence[Kernel[Any]], verdict: Verdict
+) -> Iterator[_Proof]:
+    """Yield what has to be proved of the model with each kernel, and note what none can prove."""
+    needed: dict[str, Kind] = {kind: kind for kind in _kinds(facts)}
+    if facts is not None and facts.vit_windows is not None:
+        needed["windows"] = "attention"
+    for kind, of in needed.items():
+        if all(kernel.kind != of for kernel in chosen):
+            verdict.skipped[f"isolation.{kind}"] = "no kernel of this kind was named"
+    for kernel in chosen:
+        yield _Proof(kernel, kernel.kind)
+        if kernel.kind == "attention" and "windows" in needed:
+            yield _Proof(kernel, "windows")
+
+
+def _finding(
+    target: Target, pack: Chosen, fault: Fault, kind: str, samples: PackBounds | None
+) -> Finding:
+    """Name the place of a fault; windows are told by the sample whose image they are cut from."""
+    sample, token = fault.sample, fault.token
+    count = 0 if samples is None else len(samples.expected)
+    if kind == "windows":
+        told = None if samples is None else samples.expected
+        found = None if told is None else window_sample(pack.rows, pack.place, sample, told)
+        sample, token = found, None
+    named = (None, None) if sample is None else pack.names(sample, count)
+    place = (target.title(pack.path), pack.row, sample, token)
+    return Finding(f"isolation.{kind}", fault.message, *place, *named)
+
+
+def _run(bounds: PackBounds, proof: _Proof) -> IsolationResult:
     """Run one kernel on one pack, also where only a short `max_seqlen` forbids the launch.
 
     A lost boundary makes a segment longer than `max_seqlen`; with room for it the kernel still
     tells who sees whom.
     """
-    result = _CHECKS[kernel.kind](bounds, kernel)
+    check = _CHECKS[proof.kind]
+    result = check(bounds, proof.kernel)
     longest = int(np.diff(bounds.cu_seqlens.astype(np.int64)).max(initial=0))
     if result.max_deviation is not None or longest <= bounds.max_seqlen:
         return result
-    again = _CHECKS[kernel.kind](replace(bounds, max_seqlen=longest), kernel)
+    again = check(replace(bounds, max_seqlen=longest), proof.kernel)
     if again.max_deviation is None:
         return result
     return replace(again, faults=result.faults + again.faults)
@@ -126,10 +146,10 @@ def finite(deviation: float) -> float:
 
 
 class _Proof:
-    """One kernel over all packs that it ran on."""
+    """One kernel over all packs that it ran on, for one kind of boundaries."""
 
-    def __init__(self, kernel: Kernel[Any]) -> None:
-        self._kernel = kernel
+    def __init__(self, kernel: Kernel[Any], kind: str) -> None:
+        self.kernel, self.kind = kernel, kind
         self._packs = self._tokens = 0
         self._deviation = 0.0
         self._controls: dict[str, tuple[bool, float]] = {}
@@ -149,16 +169,16 @@ class _Proof:
 
     def conclude(self, verdict: Verdict) -> None:
         if self._last is None:
-            verdict.skipped[f"isolation.{self._kernel.kind}"] = "no pack tells its boundaries twice"
+            verdict.skipped[f"isolation.{self.kind}"] = _NOTHING[self.kind == "windows"]
             return
         for name, (caught, deviation) in self._controls.items():
             if not caught:
-                message = f"{self._kernel.name}: {name} went unnoticed (deviation {deviation:.3g})"
+                message = f"{self.kernel.name}: {name} went unnoticed (deviation {deviation:.3g})"
                 verdict.add(Finding("isolation.control", message))
         verdict.proofs.append(
             {
-                "kind": self._kernel.kind,
-                "kernel": self._kernel.name,
+                "kind": self.kind,
+                "kernel": self.kernel.name,
                 "version": self._last.version,
                 "device": self._last.device,
                 "dtype": self._last.dtype,
@@ -172,52 +192,3 @@ class _Proof:
                 ],
             }
         )
-
-
-def pack_bounds(rows: Rows, row: int) -> PackBounds | None:
-    """State the boundaries of one pack twice: as a kernel gets them, and independently.
-
-    Returns:
-        None when the row does not tell its boundaries twice.
-    """
-    positions, cu = _cell(rows, "position_ids", row), _cell(rows, "cu_seqlens", row)
-    lengths, ids = _cell(rows, "seq_lengths", row), _cell(rows, "sample_ids", row)
-    total = int(rows.tokens[row])
-    if lengths is not None and not (_sums_to(lengths, total) and (lengths > 0).all()):
-        lengths = None
-    if cu is None and lengths is not None and positions is not None:
-        cu = Offsets.from_lengths(lengths).values
-    if cu is None or not total:
-        return None
-    if positions is not None and len(positions) == total and positions[0] == 0:
-        starts = np.flatnonzero(positions == 0)
-        expected = Offsets.from_values(np.append(starts, total))
-    elif lengths is not None:
-        expected = Offsets.from_lengths(lengths)
-    else:
-        return None
-    stored = _cell(rows, "max_seqlen", row)
-    longest = int(np.diff(cu.astype(np.int64)).max()) if len(cu) > 1 else 0
-    most = longest if stored is None or len(stored) != 1 else int(stored[0])
-    return PackBounds(cu, most, expected, _names(ids, len(expected)))
-
-
-def _sums_to(lengths: NDArray[np.integer], total: int) -> bool:
-    """Add up without wrapping: what is stored may be as large as its type."""
-    return len(lengths) <= total and sum(lengths.tolist()) == total
-
-
-def _names(ids: NDArray[Any] | None, count: int) -> tuple[str, ...] | None:
-    return None if ids is None or len(ids) != count else tuple(map(str, ids.tolist()))
-
-
-def _cell(rows: Rows, name: str, row: int) -> NDArray[Any] | None:
-    """Return one cell; None when the column is missing or holds nothing of its kind."""
-    cells = rows.cells.get(name)
-    if cells is None or cells.inner is not None:
-        return None
-    if name != "sample_ids" and cells.values.dtype.kind not in "iu":
-        return None
-    if cells.rows is None:
-        return cells.values[row : row + 1]
-    return cells.values[cells.rows[row] : cells.rows[row + 1]]

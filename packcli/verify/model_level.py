@@ -14,11 +14,12 @@ from packcli.contract.errors import UsageError
 from packcli.contract.verdict import Finding, Verdict
 from packcli.verify import model_run
 from packcli.verify.cpu_bridge import FLASH, bridge_lacks, cpu_kernels
-from packcli.verify.kernel_level import finite, pack_bounds
+from packcli.verify.kernel_level import finite
 from packcli.verify.model_case import Case, Limits, cut_case
 from packcli.verify.model_pack import ModelPack, grid_places, read_pack
 from packcli.verify.model_run import TOLERANCE, Alone, Compared
 from packcli.verify.model_teeth import model_controls
+from packcli.verify.row_bounds import pack_bounds
 from packcli.verify.sampling import chosen_rows
 from packcli.verify.tiny_model import TinyModel, build, choose_attention
 
@@ -101,6 +102,7 @@ class _Sums:
     packs: int = 0
     tokens: int = 0
     deviation: float = 0.0
+    gradient: float = 0.0
     controls: tuple[Control, ...] = field(default=())
 
 
@@ -182,6 +184,7 @@ def _run(
         total.packs += 1
         total.tokens += case.expected.total
         total.deviation = max(total.deviation, finite(compared.largest))
+        total.gradient = max(total.gradient, finite(compared.leak))
         if not compared.apart:
             if len(case.parts) <= _MOST_PAIRS:
                 compared = model_run.compare(packed, alone, pairs=True)
@@ -245,6 +248,7 @@ def _conclude(name: str, total: _Sums, tiny: TinyModel, verdict: Verdict) -> Non
             "packs": total.packs,
             "tokens": total.tokens,
             "max_deviation": total.deviation,
+            "max_gradient": total.gradient,
             "tolerance": TOLERANCE,
             "controls": [
                 {"name": c.name, "caught": c.caught, "deviation": finite(c.deviation)}

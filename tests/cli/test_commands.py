@@ -84,9 +84,9 @@ def test_verify_json(call, packed):
 
 def test_verify_text_names_the_kernel_and_the_teeth(call, packed):
     lines = call("verify", packed, "--sample", "all").out.splitlines()
-    assert lines[0].startswith("contract 9 packs, 84 samples, 13,871 tokens in 3 shards")
+    assert lines[0].startswith("contract 7 packs, 84 samples, 13,871 tokens in 3 shards")
     assert "sdpa" in lines[1]
-    assert "on 9 packs" in lines[1]
+    assert "on 7 packs" in lines[1]
     assert "6 of 6 sabotaged packs caught" in lines[1]
     assert lines[-1] == "verdict  PASSED"
 

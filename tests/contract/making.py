@@ -6,7 +6,7 @@ import numpy as np
 
 from packcli.contract.columns import Axis
 from packcli.contract.digests import sample_digests
-from packcli.contract.model import ModelFacts, Rope
+from packcli.contract.model import ModelFacts, Rope, Runs, VitWindows
 from packcli.contract.offsets import Offsets
 from packcli.contract.packs import Packs, boxed
 from packcli.contract.rules.slots import media_spans, mrope_of
@@ -19,6 +19,16 @@ MODELS = {
     "qwen2_vl": ModelFacts("qwen2_vl", 1100, Rope.GRID, IMAGE, VIDEO, 2),
     "qwen2_5_vl": ModelFacts("qwen2_5_vl", 1100, Rope.TIMED, IMAGE, VIDEO, 2, 2.0),
     "qwen3_vl": ModelFacts("qwen3_vl", 1100, Rope.FRAMES, IMAGE, VIDEO, 2),
+    "windows": ModelFacts(
+        "llava_onevision2",
+        1100,
+        Rope.TEXT,
+        IMAGE,
+        None,
+        2,
+        runs=Runs.TILE,
+        vit_windows=VitWindows.FRAMES,
+    ),
     "weights": ModelFacts("text", vocab_size=1100, loss_scale=True),
 }
 
@@ -28,11 +38,12 @@ def _words(rng, low, high):
 
 
 def _medium(rng, facts, kind):
-    t = 1 if kind == "image" else int(rng.integers(1, 4))
+    most = 7 if facts.runs is Runs.TILE else 1 if kind == "image" else 3
+    t = int(rng.integers(1, most + 1))
     h, w = (int(2 * rng.integers(1, 4)) for _ in range(2))
     token = IMAGE if kind == "image" else VIDEO
     per_frame = h * w // 4
-    if kind == "video" and facts.rope is Rope.FRAMES:
+    if facts.runs is Runs.TILE or (kind == "video" and facts.rope is Rope.FRAMES):
         ids = [i for _ in range(t) for i in (*_words(rng, 1, 3), START, *[token] * per_frame, END)]
     else:
         ids = [START, *[token] * (t * per_frame), END]
@@ -49,7 +60,7 @@ def make_samples(rng, facts, count, first=0):
         prompt = _words(rng, 1, 8)
         mine = {"image": 0, "video": 0}
         for _ in range(int(rng.integers(0, 3)) if facts.has_media else 0):
-            kind = "image" if rng.random() < 0.7 else "video"
+            kind = "image" if facts.video_token_id is None or rng.random() < 0.7 else "video"
             more, grid = _medium(rng, facts, kind)
             prompt += more + _words(rng, 0, 3)
             grids[kind].append(grid)
@@ -89,7 +100,6 @@ def _add_media(rng, facts, axes, columns, grids, held, kinds):
     axes[Axis.MEDIUM] = Offsets.from_lengths(np.add(held["image"], held["video"]))
     number = axes[Axis.MEDIUM].total
     columns |= {
-        "mrope_position_ids": np.zeros((3, total), np.int32),
         "mm_token_type_ids": ((ids == IMAGE) + 2 * (ids == VIDEO)).astype(np.int8),
         "image_grid_thw": np.array(grids["image"], np.int32).reshape(-1, 3),
         "video_grid_thw": np.array(grids["video"], np.int32).reshape(-1, 3),
@@ -102,6 +112,8 @@ def _add_media(rng, facts, axes, columns, grids, held, kinds):
         "media.frame_indices": boxed([[0, 1] if k == "video" else [] for k in kinds]),
         "media.timestamps": boxed([[0.5] if k == "video" else [] for k in kinds]),
     }
+    if facts.has_mrope:
+        columns["mrope_position_ids"] = np.zeros((3, total), np.int32)
     if facts.rope is Rope.TIMED:
         steps = rng.choice([0.5, 1.0, 2.0], len(grids["video"]))
         columns["second_per_grid_ts"] = steps.astype(np.float32)
@@ -112,7 +124,8 @@ def _place_media(packs):
     first_token = np.repeat(packs.tokens.starts, packs.axes[Axis.MEDIUM].lengths)
     packs.columns["media.token_start"][:] = start - first_token
     packs.columns["media.token_count"][:] = size
-    packs.columns["mrope_position_ids"][:] = mrope_of(packs)
+    if packs.facts.has_mrope:
+        packs.columns["mrope_position_ids"][:] = mrope_of(packs)
 
 
 def make_packs(rng, facts, packs=4, most=5, first=0):

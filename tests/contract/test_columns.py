@@ -34,7 +34,7 @@ def by_sample(packs):
 def naive(pack):
     """Derived columns of one pack, by loops over its samples."""
     told = {name: [] for name in ("position_ids", "seq_lengths", "seq_start_id", "loss_mask")}
-    told |= {"cu_seqlens": [0], "media.sample_index": []}
+    told |= {"cu_seqlens": [0], "media.sample_index": [], "vit_cu_seqlens": [0]}
     patches = supervised = squares = 0
     for number, sample in enumerate(pack):
         size = len(sample["input_ids"])
@@ -46,7 +46,11 @@ def naive(pack):
         told["media.sample_index"] += [number] * sample["media"]
         supervised += sum(label != -100 for label in sample["labels"])
         squares += size**2
-        patches += sum(t * h * w for t, h, w in sample["grids"])
+        for frames, height, width in sample["grids"]:
+            patches += frames * height * width
+            for first in range(0, frames, 4):
+                window = min(4, frames - first) * height * width
+                told["vit_cu_seqlens"].append(told["vit_cu_seqlens"][-1] + window)
     return told | {
         "length": [told["cu_seqlens"][-1]],
         "max_seqlen": [max(told["seq_lengths"])],

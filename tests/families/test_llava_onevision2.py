@@ -200,8 +200,11 @@ def test_windows_that_are_not_the_grids_are_seen(tmp_path):
     values = np.array([0, 40, 48], np.int32)
     cells["vit_cu_seqlens"] = replace(cells["vit_cu_seqlens"], values=values)
     ((rule, hit),) = check(replace(rows, cells=cells)).hits
-    assert rule.code == "grid.shape"
-    assert hit.message == "vit_cu_seqlens is [0, 40, 48], the windows of its grids [0, 32, 48]"
+    assert rule.code == "vit.windows"
+    assert hit.message == (
+        "vit_cu_seqlens of 3 boundaries goes on with [40, 48] at index 1; the windows of the "
+        "grids, by frames, are 3 boundaries and go on with [32, 48]"
+    )
 
 
 def test_one_plane_of_positions_and_no_other(tmp_path):

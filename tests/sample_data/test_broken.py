@@ -42,12 +42,24 @@ def test_contract_level_finds_the_code_and_nothing_else(code):
     assert {finding.code for finding in verdict.findings} == {code}
 
 
-@pytest.mark.parametrize("code", KERNELS)
+@pytest.mark.parametrize("code", sorted(KERNELS.keys() - {"isolation.windows"}))
 def test_kernel_names_the_samples_that_see_each_other(code):
     verdict = verify([BROKEN[code]], kernel=KernelOptions(names=(KERNELS[code],)))
     assert set(verdict.counts) == {"position.reset", code}
     (finding,) = [finding for finding in verdict.findings if finding.code == code]
     assert "sample 1 ('cat') sees sample 0 ('week') from token" in finding.message
+
+
+def test_kernel_names_the_windows_that_see_each_other():
+    verdict = verify([BROKEN["isolation.windows"]], kernel=KernelOptions())
+    assert set(verdict.counts) == {"vit.windows", "isolation.windows"}
+    seen = [finding for finding in verdict.findings if finding.code == "isolation.windows"]
+    assert [f.message.partition(" from ")[0] for f in seen] == [
+        "window 0 sees window 1",
+        "window 1 sees window 0",
+    ]
+    assert {finding.sample_id for finding in seen} == {"two-pictures"}
+    assert [proof["kind"] for proof in verdict.proofs] == ["attention", "windows"]
 
 
 @pytest.mark.parametrize(

@@ -151,11 +151,11 @@ def test_windows_are_not_causal_and_named_as_windows():
     assert check_windows(pack([0, 5, 11, 15], ids=None), SDPA).isolated
     merged = check_windows(pack([0, 11, 15], ids=None), SDPA)
     assert [f.message for f in merged.faults] == [
-        "window 0 sees window 1 from token 0",
-        "window 1 sees window 0 from token 5",
+        "window 0 sees window 1 from patch 0",
+        "window 1 sees window 0 from patch 5",
     ]
     split = check_windows(pack([0, 5, 8, 11, 15], ids=None), SDPA)
-    assert [f.message for f in split.faults] == ["window 1 is split at token 8"]
+    assert [f.message for f in split.faults] == ["window 1 is split at patch 8"]
 
 
 def test_causal_attention_is_no_substitute_for_windows():

@@ -26,7 +26,8 @@ from packcli.shards.arrow import to_rows
 from packcli.shards.reader import Shard
 from packcli.verify import kernels, sampling
 from packcli.verify.isolation import check_attention
-from packcli.verify.kernel_level import KernelOptions, choose_kernels, finite, pack_bounds
+from packcli.verify.kernel_level import KernelOptions, choose_kernels, finite
+from packcli.verify.row_bounds import pack_bounds
 from packcli.verify.run import verify
 
 LINEAR = ModelFacts("qwen3_5", 1100, linear_attention=True)

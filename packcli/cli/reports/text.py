@@ -30,9 +30,10 @@ def render(verdict: Verdict) -> str:
 def proof_line(proof: Proof) -> str:
     """Say what one kernel or model proved."""
     caught = sum(control["caught"] for control in proof["controls"])
+    gradient = f", gradient {proof['max_gradient']:.2g}" if "max_gradient" in proof else ""
     return (
         f"{proof['kind']:<9} {proof['kernel']} ({proof['version']}, {proof['device']}, "
         f"{proof['dtype']}) on {proof['packs']:,} packs: deviation {proof['max_deviation']:.2g}, "
-        f"tolerance {proof['tolerance']}; {caught} of {len(proof['controls'])} sabotaged "
+        f"tolerance {proof['tolerance']}{gradient}; {caught} of {len(proof['controls'])} sabotaged "
         "packs caught"
     )

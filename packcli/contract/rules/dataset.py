@@ -78,6 +78,12 @@ DATASET = (
         "mend cu_seqlens and max_seqlen; the message names the samples that see each other",
     ),
     Rule(
+        "isolation.windows",
+        20,
+        "the same kernel, not causal, keeps the windows of a vision tower apart and whole",
+        "mend vit_cu_seqlens; the message names the windows that see each other",
+    ),
+    Rule(
         "isolation.state",
         20,
         "the recurrent state of linear attention starts empty in every sample",

@@ -11,7 +11,6 @@ import numpy as np
 from packcli.contract.columns import FORBIDDEN, Axis, columns_for
 from packcli.contract.rows import declared, expected_dtype
 from packcli.contract.rules.rule import Hit, Rule, first_per_row
-from packcli.contract.vit import vit_cu_seqlens
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -171,25 +170,6 @@ def _media_lengths(rows: Rows) -> Iterator[Hit]:
             yield Hit(row, f"{column.name} has {cells.lengths[row]} values for {told[row]} grids")
 
 
-def _windows(rows: Rows) -> Iterator[Hit]:
-    """Windows of the vision tower are cut from the grids; malformed grids are told elsewhere."""
-    stored, grids = rows.cells.get("vit_cu_seqlens"), rows.cells.get("image_grid_thw")
-    reading = rows.facts.vit_windows
-    if reading is None or stored is None or grids is None or grids.inner is None:
-        return
-    assert stored.rows is not None  # noqa: S101 - list columns only, told by columns.type before
-    assert grids.rows is not None  # noqa: S101 - as above
-    for row in range(rows.count):
-        inner = grids.inner[grids.rows[row] : grids.rows[row + 1] + 1]
-        own = grids.values[inner[0] : inner[-1]]
-        if np.any(np.diff(inner) != 3) or np.any(own < 1):  # noqa: PLR2004 - a grid is t, h, w
-            continue
-        found = stored.values[stored.rows[row] : stored.rows[row + 1]].tolist()
-        told = vit_cu_seqlens(own.reshape(-1, 3), reading).tolist()
-        if found != told:
-            yield Hit(row, f"vit_cu_seqlens is {found[:6]}, the windows of its grids {told[:6]}")
-
-
 FRAME = (
     Rule(
         "columns.missing",
@@ -244,10 +224,9 @@ FRAME = (
     Rule(
         "grid.shape",
         1,
-        "a grid is [t, h, w] >= 1 in whole merger blocks; per-medium columns have one value a grid,"
-        " and vit_cu_seqlens the windows of the grids",
+        "a grid is [t, h, w] >= 1 in whole merger blocks; per-medium columns have one value a grid",
         "write one [t, h, w], and one entry in media, for each image or video",
-        frame=lambda rows: _chain(_grid_shapes(rows), _media_lengths(rows), _windows(rows)),
+        frame=lambda rows: _chain(_grid_shapes(rows), _media_lengths(rows)),
     ),
 )
 

@@ -102,13 +102,22 @@ def _has_seconds(rows: Rows) -> bool:
     return untimed or "second_per_grid_ts" in rows.cells
 
 
+def _has_windows(rows: Rows) -> bool:
+    stored = "vit_cu_seqlens" in rows.cells
+    if rows.facts.vit_windows is None:
+        return not stored
+    return stored and "image_grid_thw" in rows.cells
+
+
 SECONDS = "second_per_grid_ts, as videos are timed"
 WEIGHTS = "loss_scale, as labels have weights"
+WINDOWS = "vit_cu_seqlens, image_grid_thw and a model with windows"
 _CONDITIONS = {
     "model with media": _has_media,
     "model with mRoPE": _has_mrope,
     SECONDS: _has_seconds,
     WEIGHTS: _has_weights,
+    WINDOWS: _has_windows,
 }
 
 

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from packcli.contract.columns import Axis
+from packcli.contract.derived import DERIVED, window_rows
 from packcli.contract.model import Rope
 from packcli.contract.mrope import mrope_planes
 from packcli.contract.rules.rule import (
     SECONDS,
+    WINDOWS,
     Hit,
     Rule,
     first_per_row,
@@ -197,6 +199,32 @@ def media_spans(packs: Packs) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return start[order], count[order]
 
 
+def _windows(packs: Packs, rows: Rows) -> Iterator[Hit]:
+    """Windows of the vision tower are cut from the grids, by the reading of the manifest."""
+    if packs.facts.vit_windows is None:
+        return
+    cells = rows.cells["vit_cu_seqlens"]
+    assert cells.rows is not None  # noqa: S101 - a list column, told by columns.type before
+    told, places = DERIVED["vit_cu_seqlens"](packs), window_rows(packs).astype(np.int64)
+    if np.array_equal(cells.rows, places) and np.array_equal(cells.values, told):
+        return
+    for row in range(len(packs)):
+        found = cells.values[cells.rows[row] : cells.rows[row + 1]]
+        expected = told[places[row] : places[row + 1]]
+        if not np.array_equal(found, expected):
+            yield Hit(row, _first_difference(found.tolist(), expected.tolist(), packs.facts))
+
+
+def _first_difference(found: list[int], expected: list[int], facts: ModelFacts) -> str:
+    pairs = enumerate(zip(found, expected, strict=False))
+    at = next((n for n, (a, b) in pairs if a != b), min(len(found), len(expected)))
+    return (
+        f"vit_cu_seqlens of {len(found)} boundaries goes on with {found[at : at + 3]} at index "
+        f"{at}; the windows of the grids, by {facts.vit_windows}, are {len(expected)} boundaries "
+        f"and go on with {expected[at : at + 3]}"
+    )
+
+
 SLOT_COUNT = Rule(
     "slot.count",
     8,
@@ -238,5 +266,13 @@ SLOTS = (
         "call get_rope_index per sample, before packing",
         ("model with mRoPE", "mrope_position_ids", SECONDS),
         check=_mrope,
+    ),
+    Rule(
+        "vit.windows",
+        11,
+        "vit_cu_seqlens is cut from the grids, by the reading that the manifest records",
+        "derive it from image_grid_thw, by the vit_windows of the manifest's model",
+        (WINDOWS,),
+        check=_windows,
     ),
 )

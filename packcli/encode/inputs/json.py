@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+import orjson
+
 from packcli.contract.errors import InputError
 from packcli.encode.inputs import jsonl
 from packcli.encode.records.raw import RECORD_LIMIT, ByteRange, RawRecord
@@ -46,6 +48,25 @@ def ranges(path: Path, target_bytes: int) -> list[ByteRange]:
 def records(path: Path, part: ByteRange) -> Iterator[RawRecord]:
     """Yield the elements whose first byte lies in `part`, which `ranges` cut before one."""
     return _elements(path, part) if _is_array(path) else jsonl.records(path, part)
+
+
+def in_disguise(path: Path) -> bool:
+    """Tell whether a file that should hold lines holds one array instead."""
+    if not _is_array(path):
+        return False
+    with path.open("rb") as file:
+        first = file.readline(_CHUNK)
+        alone = not file.read(_CHUNK).strip()
+    if len(first) == _CHUNK or alone:
+        return True
+    try:
+        orjson.loads(first.removeprefix(_BOM))
+    except orjson.JSONDecodeError:
+        # an array over several lines, unless the line is merely broken
+        return (
+            first.removeprefix(_BOM).strip(_WHITE) in {b"[", b"[{"} or first.rstrip()[-1:] == b","
+        )
+    return False
 
 
 def _is_array(path: Path) -> bool:

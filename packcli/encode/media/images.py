@@ -11,6 +11,7 @@ from PIL import Image, PngImagePlugin
 
 from packcli.contract.errors import Rejection
 from packcli.encode.media.endings import image_cut_short, read_tail
+from packcli.encode.media.headers import plain_size
 
 if TYPE_CHECKING:
     from typing import BinaryIO
@@ -66,7 +67,16 @@ def image_size(source: Source, policy: ImagePolicy) -> ImageSize:
     Raises:
         Rejection: `media_undecodable` or `media_too_large`.
     """
-    with source.open() as stream, warnings.catch_warnings():
+    with source.open() as stream:
+        plain = None if policy.decode else plain_size(stream)
+        if plain is not None and plain[0] * plain[1] <= min(policy.max_pixels, MAX_PIXELS):
+            return ImageSize(*plain, animated=False)
+        stream.seek(0)
+        return _by_pillow(stream, source, policy)
+
+
+def _by_pillow(stream: BinaryIO, source: Source, policy: ImagePolicy) -> ImageSize:
+    with warnings.catch_warnings():
         # what Pillow warns of is either rejected here or of no importance for a size
         warnings.simplefilter("ignore")
         try:

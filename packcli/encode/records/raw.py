@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any, cast
 
 import orjson
@@ -16,12 +17,16 @@ RECORD_LIMIT = 64 * 2**20
 _LONG_NUMBER = b"0" * 19
 _DIGITS_AS_ZERO = bytes.maketrans(b"123456789", b"0" * 9)
 _INT_DIGITS = 4000
+_ROW_OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
 _KINDS = {"list": "an array", "str": "a string", "NoneType": "null", "bool": "a truth value"}
 
 
 @dataclass(frozen=True, slots=True)
 class ByteRange:
     """A part of a file that is read by itself; a record belongs to it if its first byte does.
+
+    Of a compressed file the bytes are those of its content; of a file of rows, rows stand for
+    bytes.
 
     Attributes:
         start: bytes, the first byte of the range.
@@ -36,24 +41,50 @@ class ByteRange:
 
 @dataclass(frozen=True, slots=True)
 class RawRecord:
-    """One line of a file, or one element of a JSON array.
+    """One line of a file, one element of a JSON array, or one row of a table.
 
     Attributes:
-        line: physical line number of the first byte, from 1.
-        offset: bytes, where the record starts in the file.
-        raw: the bytes, without the line end.
+        line: physical line number of the first byte, from 1; of a row its number.
+        offset: bytes, where the record starts in the file; of a row those before it.
+        raw: the bytes, without the line end; empty for a row.
         fault: what is known to be wrong before parsing (cut, or too long), else None.
+        row: the record of a table's row, which needs no parsing; else None.
     """
 
     line: int
     offset: int
     raw: bytes
     fault: str | None = None
+    row: dict[str, Any] | None = None
+
+    @classmethod
+    def of_row(cls, number: int, row: dict[str, Any]) -> RawRecord:
+        """Take a row; nulls are what a table's schema puts where a record says nothing."""
+        return cls(number + 1, number, b"", row=_without_nulls(row))
 
     @property
     def blank(self) -> bool:
         """Whether there is nothing but white space: counted, and not a record."""
-        return self.fault is None and not self.raw.strip()
+        return self.fault is None and self.row is None and not self.raw.strip()
+
+    @property
+    def sha256(self) -> str:
+        """Hash of the bytes; of a row, of its JSON with hashes for bytes inside."""
+        raw = self.raw if self.row is None else orjson.dumps(self.row, _hashed, _ROW_OPTIONS)
+        return sha256(raw).hexdigest()
+
+
+def _without_nulls(value: Any) -> Any:  # noqa: ANN401 - any value of a row
+    if isinstance(value, dict):
+        fields = cast("dict[str, object]", value)
+        return {key: _without_nulls(item) for key, item in fields.items() if item is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in cast("list[object]", value)]
+    return value
+
+
+def _hashed(value: object) -> str:
+    return sha256(value).hexdigest() if isinstance(value, bytes) else str(value)
 
 
 def parse(record: RawRecord) -> dict[str, Any]:
@@ -64,6 +95,8 @@ def parse(record: RawRecord) -> dict[str, Any]:
     Raises:
         Rejection: `bad_json`, `bad_utf8`, `bad_unicode` or `bad_record`.
     """
+    if record.row is not None:
+        return record.row
     if record.fault is not None:
         raise Rejection("bad_json", record.fault)
     value = _value(record.raw)

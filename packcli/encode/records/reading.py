@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from packcli.contract.errors import Rejection
 from packcli.encode.records.conversation import (
@@ -18,12 +18,22 @@ from packcli.encode.records.media_refs import OPTION_NAMES, MediaSupply, read_me
 from packcli.encode.records.shapes import read_messages
 from packcli.encode.records.turns import is_call, read_json, read_turn
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 __all__ = ["Conversation", "Kind", "MediaRef", "Part", "Turn", "identity_of", "read_record"]
 
 _CHAT_KEYS = ("messages", "conversations", "conversation", "completion", "response", "output")
 _OPTION_SOURCES = ("mm_processor_kwargs", "chat_template_kwargs")
 _RESERVED = ("messages", "tools", "add_generation_prompt", "continue_final_message", "documents")
 _AUDIO = ("audio", "audios")
+_PLAIN_MESSAGE = {"role", "content"}
+_PLAIN_ROLES = ("system", "user", "assistant")
+_BEYOND_PLAIN = frozenset(
+    {"system", "tools", "image", "images", "video", "videos"}
+    | {*_AUDIO, *OPTION_NAMES, *_OPTION_SOURCES}
+)
+"""Keys beside `messages` that say something about a conversation."""
 
 
 def read_record(record: JsonObject) -> Conversation:
@@ -33,6 +43,8 @@ def read_record(record: JsonObject) -> Conversation:
         Rejection: `bad_record`, `bad_role`, `bad_media_ref`, `tag_count_mismatch`,
             `empty_conversation`, `no_supervised_tokens`, `empty_target` or `zero_length`.
     """
+    if (plain := _plain(record)) is not None:
+        return plain
     if any(record.get(key) for key in _AUDIO):
         raise Rejection("bad_record", "audio is not supported; drop it or the record")
     if isinstance(record.get("text"), str) and all(record.get(k) is None for k in _CHAT_KEYS):
@@ -52,6 +64,25 @@ def read_record(record: JsonObject) -> Conversation:
         _tools(record.get("tools")),
         _template_kwargs(record),
     )
+
+
+def _plain(record: JsonObject) -> Conversation | None:
+    """Read the most common record the short way: `messages` of role and text, no media."""
+    messages = record.get("messages")
+    if type(messages) is not list or not record.keys().isdisjoint(_BEYOND_PLAIN):
+        return None
+    turns: list[Turn] = []
+    for message in cast("list[Any]", messages):
+        if type(message) is not dict or message.keys() != _PLAIN_MESSAGE:
+            return None
+        role, content = message["role"], message["content"]
+        if role not in _PLAIN_ROLES or type(content) is not str:
+            return None
+        if role != "assistant" and ("<image>" in content or "<video>" in content):
+            return None
+        turns.append(Turn(role, content))
+    _check(turns)
+    return Conversation(identity_of(record), tuple(turns))
 
 
 def _document(record: JsonObject) -> Conversation:
@@ -99,7 +130,7 @@ def _turns(messages: list[Any], supply: MediaSupply) -> list[Turn]:
     return turns
 
 
-def _check(turns: tuple[Turn, ...]) -> None:
+def _check(turns: Sequence[Turn]) -> None:
     if not turns:
         raise Rejection("empty_conversation", "there is no turn; drop the record")
     answers = [turn for turn in turns if turn.role == "assistant"]

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 _Place = tuple[int, str]
 
+_LOOK_BEHIND = 64
+"""Characters behind an edge that decide, nearly always, how the text before it is tokenized."""
+
 
 @dataclass(frozen=True, slots=True)
 class Draft:
@@ -144,10 +147,14 @@ class Tokens:
         """Count the tokens of a piece up to the end of a head that is no tokens of its own."""
         number = int(np.searchsorted(self._first, piece, side="right")) - 1
         text = self._drafts[number].texts[piece - int(self._first[number])]
-        _, covers = self._vocabulary.backend.encode_with_ends(text)
-        if inside:
-            return sum(end <= len(head) for _, end in covers)
-        return sum(start < len(head) for start, _ in covers)
+        ids = self.ids[self._starts[piece] : self._starts[piece + 1]].tolist()
+        for end in (len(head) + _LOOK_BEHIND, len(text)):
+            some, covers = self._vocabulary.backend.encode_with_ends(text[:end])
+            across = sum(start < len(head) for start, _ in covers)
+            # equal ids cover equal text: then it does not matter that the rest was left out
+            if some[:across] == ids[:across]:
+                break
+        return sum(stop <= len(head) for _, stop in covers) if inside else across
 
 
 def encode_drafts(

@@ -145,7 +145,9 @@ class TextEncoder:
         pieces = self._vocabulary.cut(rendered)
         answers = [turn for turn in conversation.turns if turn.role == "assistant"]
         learned = learned_turns(answers, chat.find_spans(pieces), pieces, self._marks.unmark)
-        texts = [self._marks.unmark(p) if n % 2 == 0 else p for n, p in enumerate(pieces)]
+        texts = pieces
+        if not rendered.isascii():
+            texts = [self._marks.unmark(p) if n % 2 == 0 else p for n, p in enumerate(pieces)]
         return Draft(pieces, texts, choose(learned, supervise), slots)
 
     def finish(self, drafts: Sequence[Draft]) -> list[EncodedText]:
@@ -166,9 +168,11 @@ class TextEncoder:
 
     def _render(self, chat: _Chat, conversation: Conversation) -> str:
         mark = self._marks.mark_values
+        tools, kwargs = conversation.tools, conversation.template_kwargs
         try:
             messages = build_messages(conversation.turns, self._marks, chat.template)
-            tools, kwargs = mark(conversation.tools), mark(dict(conversation.template_kwargs))
+            if tools or kwargs:
+                tools, kwargs = mark(tools), mark(dict(kwargs))
             rendered = chat.template.render(messages, tools, kwargs)
         except RecursionError:
             raise Rejection("template_error", "tools or calls are nested too deeply") from None
@@ -178,6 +182,8 @@ class TextEncoder:
 
 def _checked(text: str) -> str:
     """Refuse what no tokenizer can take: half a surrogate pair."""
+    if text.isascii():
+        return text
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from packcli.contract.model import VitWindows
+from packcli.contract.vit import vit_cu_seqlens
 from tests.contract.mutations.bench import MEDIA, Place, UnfitError, mutation
 
 IMAGE, VIDEO = 1001, 1002
@@ -302,4 +304,50 @@ def medium_of_the_other_kind(bench):
 def medium_of_the_next_sample(bench):
     row = row_with(bench, "media.kind")
     bench["media.sample_index"][row][-1] += 1
+    return Place(row)
+
+
+WINDOWED = ("windows",)
+
+
+@mutation("vit.windows", WINDOWED)
+def windows_of_two_images_merged(bench):
+    row = row_with(bench, "image_grid_thw", most=2)
+    bounds = bench["vit_cu_seqlens"][row]
+    inner = np.cumsum([np.prod(grid) for grid in bench["image_grid_thw"][row]])[:-1]
+    bench["vit_cu_seqlens"][row] = bounds[bounds != bench.pick(inner)]
+    return Place(row)
+
+
+@mutation("vit.windows", WINDOWED)
+def window_boundary_moved(bench):
+    row = bench.pick(r for r in range(bench.count) if len(bench["vit_cu_seqlens"][r]) > 2)
+    bounds = bench["vit_cu_seqlens"][row]
+    bounds[bench.pick(range(1, len(bounds) - 1))] += bench.pick([-1, 1])
+    return Place(row)
+
+
+@mutation("vit.windows", WINDOWED)
+def windows_read_the_other_way(bench):
+    row = bench.pick(r for r in range(bench.count) if len(bench["image_grid_thw"][r]))
+    reading = next(r for r in VitWindows if r is not bench.facts.vit_windows)
+    other = vit_cu_seqlens(bench["image_grid_thw"][row], reading)
+    if np.array_equal(other, bench["vit_cu_seqlens"][row]):
+        raise UnfitError
+    bench["vit_cu_seqlens"][row] = other
+    return Place(row)
+
+
+@mutation("vit.windows", WINDOWED)
+def windows_lost(bench):
+    row = bench.pick(r for r in range(bench.count) if len(bench["image_grid_thw"][r]))
+    bench["vit_cu_seqlens"][row] = np.zeros(1, np.int32)
+    return Place(row)
+
+
+@mutation("vit.windows", WINDOWED)
+def window_too_many(bench):
+    row = bench.row()
+    bounds = bench["vit_cu_seqlens"][row]
+    bench["vit_cu_seqlens"][row] = np.append(bounds, bounds[-1] + 4).astype(np.int32)
     return Place(row)

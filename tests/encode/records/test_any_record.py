@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from packcli.contract.errors import Rejection
+from packcli.contract.packs import IGNORED
 from packcli.encode.records.reading import read_record
-from packcli.encode.text.labels import IGNORED
 from packcli.families.family import Expansion
 
 NAMES = st.sampled_from(

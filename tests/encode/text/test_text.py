@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from packcli.contract.errors import InputError, Rejection
-from packcli.encode.records.reading import read_record
 from packcli.contract.packs import IGNORED
+from packcli.encode.records.reading import read_record
 from packcli.encode.text.text_encoder import TextEncoder
 from packcli.families.family import Expansion
 

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from packcli.contract.errors import Rejection
+from packcli.contract.packs import IGNORED
 from packcli.encode import inputs
 from packcli.encode.records.raw import parse
 from packcli.encode.records.reading import read_record
-from packcli.contract.packs import IGNORED
 from packcli.encode.text.text_encoder import TextEncoder
 from packcli.families.family import Expansion
 

@@ -1,0 +1,72 @@
+"""`packcli lint`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from packcli.cli.encode import end
+from packcli.cli.progress import as_json, no_progress, progress
+from packcli.cli.record_flags import job_of, record_flags
+from packcli.cli.reports.safe import plain
+
+if TYPE_CHECKING:
+    from packcli.encode.survey import Survey
+
+_EPILOG = """\b
+Examples, on the bundled data:
+  packcli lint sample_data/chats.jsonl --model sample_data/models/qwen3_vl
+  packcli lint sample_data/chats.jsonl --model sample_data/models/text --json
+"""
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("inputs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@record_flags
+@click.option(
+    "--max-findings",
+    type=click.IntRange(0),
+    default=100,
+    show_default=True,
+    help="Rejected records to name; 0 names all.",
+)
+@as_json
+@no_progress
+def command(
+    inputs: tuple[Path, ...],
+    *,
+    max_findings: int,
+    as_json: bool,
+    no_progress: bool,
+    **flags: Any,  # noqa: ANN401 - the flags above, by name
+) -> None:
+    """Look at records as encode does, and name those that it would reject; write nothing.
+
+    Each line names file:line, the code and what to do, as OUTPUT/rejected.jsonl would.
+    """
+    from packcli.encode.survey import survey
+
+    with progress("lint", hidden=no_progress) as update:
+        seen = survey(list(inputs), job_of(flags), workers=flags["num_proc"], progress=update)
+    click.echo(_document(seen, max_findings) if as_json else _text(seen, max_findings))
+    end(seen.summary, flags["max_reject_rate"], "mend or drop them")
+
+
+def _document(seen: Survey, most: int) -> str:
+    told = {k: v for k, v in seen.summary.to_json().items() if k != "output"}
+    return json.dumps(told | {"findings": seen.rejected[: most or None]})
+
+
+def _text(seen: Survey, most: int) -> str:
+    shown = seen.rejected[: most or None]
+    lines = [plain(f"{line['message']} [{line['code']}]") for line in shown]
+    if left := len(seen.rejected) - len(shown):
+        lines.append(f"… and {left:,} more; --max-findings 0 names all")
+    summary = seen.summary
+    lines.append(f"{summary.records:,} records: {summary.kept:,} good, {summary.rejected:,} bad")
+    lines += [f"rejected {count:,} {code}" for code, count in sorted(summary.reasons.items())]
+    lines += [f"warning  {count:,} {code}" for code, count in sorted(summary.warnings.items())]
+    return "\n".join(lines)

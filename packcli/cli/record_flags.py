@@ -1,0 +1,149 @@
+"""Flags that decide what becomes of a record: those of `encode` and `lint`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import click
+
+from packcli.cli.models import model_directory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from packcli.encode.options import EncodeJob
+
+Command = TypeVar("Command", bound="Callable[..., Any]")
+
+_FLAGS = (
+    click.option("--model", required=True, help="Model directory, or a repository on the hub."),
+    click.option(
+        "--media-root",
+        type=click.Path(path_type=Path, exists=True, file_okay=False),
+        help="Folder of relative media paths.  [default: the input's folder]",
+    ),
+    click.option(
+        "--allow-outside-root", is_flag=True, help="Media may lie outside the media root."
+    ),
+    click.option(
+        "--max-length", type=click.IntRange(1), help="Tokens; longer samples are rejected."
+    ),
+    click.option(
+        "--over-length",
+        type=click.Choice(["reject", "error"]),
+        default="reject",
+        show_default=True,
+        help="What an over-long sample does.",
+    ),
+    click.option(
+        "--min-pixels", type=click.IntRange(1), help="Pixels of an image after resizing, at least."
+    ),
+    click.option(
+        "--max-pixels", type=click.IntRange(1), help="Pixels of an image after resizing, at most."
+    ),
+    click.option(
+        "--fps",
+        type=click.FloatRange(0, min_open=True),
+        help="Frames to take of a second of video.",
+    ),
+    click.option("--num-frames", type=click.IntRange(1), help="Frames to take of a video."),
+    click.option(
+        "--min-frames", type=click.IntRange(1), help="Frames to take of a video, at least."
+    ),
+    click.option(
+        "--max-frames", type=click.IntRange(1), help="Frames to take of a video, at most."
+    ),
+    click.option(
+        "--video-min-pixels", type=click.IntRange(1), help="As the video processor counts them."
+    ),
+    click.option(
+        "--video-max-pixels", type=click.IntRange(1), help="As the video processor counts them."
+    ),
+    click.option(
+        "--video-wrapper",
+        type=click.Choice(["auto", "legacy", "hf5"]),
+        default="auto",
+        show_default=True,
+        help="Qwen3 videos: outer vision tokens replaced (transformers 4) or kept (5).",
+    ),
+    click.option(
+        "--exif",
+        type=click.Choice(["apply", "ignore"]),
+        default="apply",
+        show_default=True,
+        help="Whether EXIF orientation turns an image before it is measured.",
+    ),
+    click.option("--max-image-pixels", type=click.IntRange(1), help="Larger images are rejected."),
+    click.option(
+        "--check-media",
+        type=click.Choice(["header", "decode"]),
+        default="header",
+        show_default=True,
+        help="Decode images to prove that they can be.",
+    ),
+    click.option(
+        "--supervise",
+        type=click.Choice(["all", "last"]),
+        default="all",
+        show_default=True,
+        help="Which assistant turns are learnt.",
+    ),
+    click.option(
+        "--loss-scale", is_flag=True, help="Keep loss weights of turns in a column loss_scale."
+    ),
+    click.option("--limit", type=click.IntRange(1), help="Records to read, the first of all."),
+    click.option(
+        "--max-reject-rate",
+        type=click.FloatRange(0, 1),
+        default=0.01,
+        show_default=True,
+        help="Share of rejected records above which the exit status is 1.",
+    ),
+    click.option(
+        "--num-proc", type=click.IntRange(1), default=1, show_default=True, help="Processes."
+    ),
+)
+
+
+def record_flags(command: Command) -> Command:
+    """Give a command the flags of this module."""
+    for flag in reversed(_FLAGS):
+        command = flag(command)
+    return command
+
+
+def job_of(flags: dict[str, Any]) -> EncodeJob:
+    """Build what encode needs from flags by name."""
+    from packcli.encode.options import EncodeJob
+
+    return EncodeJob(model_directory(flags["model"]), flags["media_root"], _options(flags))
+
+
+def _options(flags: dict[str, Any]) -> Any:  # noqa: ANN401 - EncodeOptions, imported late
+    from packcli.encode.media.images import MAX_PIXELS, ImagePolicy
+    from packcli.encode.options import EncodeOptions
+    from packcli.families.family import PixelLimits, VideoOptions
+
+    exif: Literal["apply", "ignore"] = flags["exif"]
+    return EncodeOptions(
+        max_length=flags["max_length"],
+        over_length=flags["over_length"],
+        pixels=PixelLimits(flags["min_pixels"], flags["max_pixels"]),
+        video=VideoOptions(
+            fps=flags["fps"],
+            num_frames=flags["num_frames"],
+            min_frames=flags["min_frames"],
+            max_frames=flags["max_frames"],
+            min_pixels=flags["video_min_pixels"],
+            max_pixels=flags["video_max_pixels"],
+        ),
+        images=ImagePolicy(
+            exif, flags["max_image_pixels"] or MAX_PIXELS, flags["check_media"] == "decode"
+        ),
+        supervise=flags["supervise"],
+        allow_outside_root=flags["allow_outside_root"],
+        video_wrapper=flags["video_wrapper"],
+        loss_scale=flags["loss_scale"],
+        limit=flags["limit"],
+    )
