@@ -82,7 +82,11 @@ def _windowed(out: Path, folder: Path) -> Path:
 
 
 def _encode(
-    out: Path, records: list[dict[str, Any]], model: Path, folder: Path, *, weights: bool = False
+    out: Path,
+    records: list[dict[str, Any]],
+    model: Path,
+    folder: Path,
+    **options: Any,  # noqa: ANN401 - options by name
 ) -> Path:
     """Encode records, half of them a part, with the model directories and media of `out`."""
     inputs: list[Path] = []
@@ -91,7 +95,7 @@ def _encode(
         if part:
             inputs.append(folder / name)
             inputs[-1].write_text("".join(json.dumps(r) + "\n" for r in part), "utf-8")
-    job = EncodeJob(model, out, EncodeOptions(loss_scale=weights))
+    job = EncodeJob(model, out, EncodeOptions(**options))
     encode_stage.encode(inputs, job, encode_stage.Writing(folder / "encoded"))
     return folder / "encoded"
 
@@ -189,6 +193,22 @@ def _missing(encoded: Path, target: Path) -> None:
     _pack(encoded, target, CAPACITY["text"], shard_bytes=1)
     (target / "data" / "train-00001-of-00002.parquet").unlink()
     _bare(target)
+
+
+def _embedded(out: Path, broken: Path, folder: Path) -> None:
+    """Store a picture with the dataset, and lose it, or damage it."""
+    record = next(one for one in _records("vision") if one["id"] == "dot")
+    model = out / "models" / "qwen2_5_vl"
+    encoded = _encode(out, [record], model, folder, embed_media=True)
+    for code in ("media.missing", "media.sha256"):
+        shutil.copytree(encoded, broken / code)
+        _bare(broken / code)
+        (picture,) = (broken / code / "media").glob("*/*")
+        if code == "media.missing":
+            picture.unlink()
+            picture.parent.rmdir()
+        else:
+            picture.write_bytes(picture.read_bytes()[:-1] + b"?")
 
 
 def _empty(out: Path, target: Path, folder: Path) -> None:
@@ -311,6 +331,10 @@ def _card(broken: Path) -> None:
     told |= AROUND | {"shard.missing": _missing, "dataset.empty": _empty}
     words = {code: (damage.__doc__ or "").strip() for code, damage in told.items()}
     lost = (_isolation.__doc__ or "").strip()
+    words |= {
+        "media.missing": "The bytes of an embedded picture are gone.",
+        "media.sha256": "A byte of an embedded picture was changed.",
+    }
     words |= {code: f"{lost} Run with `--kernel {kernel}`." for code, kernel in KERNELS.items()}
     words |= {code: f"{text} See args.json." for code, text in WORDS.items()}
     lines = ["# Broken on purpose", "", "| folder | what was done |", "|---|---|"]
@@ -335,8 +359,8 @@ def write(out: Path) -> None:
         models["windows"] = _windowed(out, folder)
         for base, model in models.items():
             (folder / base).mkdir()
-            weights = base == "weights"
-            encoded = _encode(out, [*_records(base)], model, folder / base, weights=weights)
+            options = {"loss_scale": base == "weights"}
+            encoded = _encode(out, [*_records(base)], model, folder / base, **options)
             drafts[base] = _open(_pack(encoded, folder / base / "packed", CAPACITY[base]))
         for fault in FAULTS:
             _close(_damaged(fault.code, drafts), broken / fault.code)
@@ -344,6 +368,8 @@ def write(out: Path) -> None:
             _close(copy.deepcopy(drafts["text"]), broken / code)
             damage(broken / code)
         _missing(folder / "text" / "encoded", broken / "shard.missing")
+        (folder / "media").mkdir()
+        _embedded(out, broken, folder / "media")
         (folder / "none").mkdir()
         _empty(out, broken / "dataset.empty", folder / "none")
     _foreign(drafts["text"].rows, out / "good_foreign")

@@ -24,6 +24,7 @@ _COMMANDS = {
     "lint": "what encode would reject, before paying for it",
     "plan": "lengths become a plan: which samples share a pack",
     "pack": "encoded shards become packed shards",
+    "export": "packs in the files of another trainer",
     "verify": "the contract on disk, and proof that samples do not see each other",
     "doctor": "versions, GPU, kernels found, traps in this environment",
     "schema": "print a published JSON schema",

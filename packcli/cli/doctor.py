@@ -123,19 +123,14 @@ def _torchvision() -> str | None:
     torch, vision = installed("torch"), installed("torchvision")
     if torch is None or vision is None:
         return None
-    wanted = re.findall(
-        r"^torch *\(?== *([\w.]+)", "\n".join(_requires("torchvision")), re.MULTILINE
-    )
+    named = "\n".join(metadata.requires("torchvision") or [])
+    wanted = re.findall(r"^torch *\(?== *([\w.]+)", named, re.MULTILINE)
     if not wanted or torch.partition("+")[0] == wanted[0].partition("+")[0]:
         return None
     return (
         f"torchvision {vision} was built for torch {wanted[0]}, torch is {torch}: importing it "
         "fails, and transformers then says that a processor is missing; install the pair"
     )
-
-
-def _requires(package: str) -> list[str]:
-    return metadata.requires(package) or []
 
 
 def _flash_attn() -> str | None:

@@ -28,6 +28,9 @@ Examples, on the bundled data:
 @click.argument("inputs", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder to write.")
 @record_flags
+@click.option(
+    "--embed-media", is_flag=True, help="Store the bytes of media in OUTPUT/media, once each."
+)
 @click.option("--dry-run", is_flag=True, help="Write nothing; print counts and lengths.")
 @click.option(
     "--resume/--no-resume", default=True, show_default=True, help="Go on with unfinished work."

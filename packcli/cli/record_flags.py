@@ -80,7 +80,7 @@ _FLAGS = (
         type=click.Choice(["header", "decode"]),
         default="header",
         show_default=True,
-        help="Decode images to prove that they can be.",
+        help="Decode images and videos to prove that they can be.",
     ),
     click.option(
         "--supervise",
@@ -91,6 +91,11 @@ _FLAGS = (
     ),
     click.option(
         "--loss-scale", is_flag=True, help="Keep loss weights of turns in a column loss_scale."
+    ),
+    click.option(
+        "--allow-remote-media",
+        is_flag=True,
+        help="Fetch media from http(s) addresses, if they are public.",
     ),
     click.option("--limit", type=click.IntRange(1), help="Records to read, the first of all."),
     click.option(
@@ -146,4 +151,6 @@ def _options(flags: dict[str, Any]) -> Any:  # noqa: ANN401 - EncodeOptions, imp
         video_wrapper=flags["video_wrapper"],
         loss_scale=flags["loss_scale"],
         limit=flags["limit"],
+        embed_media=bool(flags.get("embed_media")),
+        allow_remote_media=flags["allow_remote_media"],
     )

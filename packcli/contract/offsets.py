@@ -149,6 +149,11 @@ class Offsets:
         shift = self.starts[order].astype(np.int64) - (ends - lengths)
         return np.arange(total, dtype=np.int64) + np.repeat(shift, lengths)
 
+    @property
+    def long(self) -> bool:
+        """Whether slices of segments are cheaper than the places of their elements."""
+        return self.total >= _LONG * len(self)
+
     def places(self, order: NDArray[np.integer]) -> Places:
         """Say where the segments taken in `order` lie: as slices where they are long.
 
@@ -157,9 +162,9 @@ class Offsets:
         Args:
             order: (n,) segment numbers; any may repeat or be left out.
         """
-        starts, ends = self.starts[order], self.ends[order]
-        if not starts.size or self.total < _LONG * len(self):
+        if not len(order) or not self.long:
             return self.gather(order)
+        starts, ends = self.starts[order], self.ends[order]
         return [slice(*pair) for pair in zip(starts.tolist(), ends.tolist(), strict=True)]
 
     def span(self, start: int, stop: int) -> Offsets:

@@ -27,11 +27,13 @@ from packcli.families.family import PixelLimits, VideoMetadata
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from packcli.encode.media.sources import Source
     from packcli.encode.options import EncodeJob
     from packcli.encode.records.conversation import JsonObject, Kind, MediaRef
     from packcli.encode.records.raw import RawRecord
     from packcli.encode.text.text_encoder import Draft, EncodedText
     from packcli.families.family import Expansion, Family
+    from packcli.shards.media_store import MediaStore
 
 _LIST_FPS = 2.0
 """Rate of a frame list that names none: the processors' own default."""
@@ -72,16 +74,25 @@ class Encoder:
     Args:
         job: model directory and options.
         root: folder of relative media paths.
+
+    Attributes:
+        store: where the bytes of media go; None to leave them where they are.
     """
 
     def __init__(self, job: EncodeJob, root: MediaRoot) -> None:
         self._options = job.options
         self._root = root
         self.family: Family = open_family(job.model, video_wrapper=job.options.video_wrapper)
+        self.store: MediaStore | None = None
         self.facts = facts_of(self.family, job.options)
         self.text = TextEncoder.open(
             job.model, Placeholders.of(self.family), tokenizer=job.tokenizer
         )
+
+    @property
+    def embeds(self) -> bool:
+        """Whether the bytes of media are to be stored."""
+        return self._options.embed_media
 
     def encode(self, name: str, records: Iterable[RawRecord]) -> Outcome:
         """Encode records of one input.
@@ -167,7 +178,8 @@ class Encoder:
     def _image(
         self, ref: MediaRef, images: int, warnings: Counter[str]
     ) -> tuple[Medium, Expansion]:
-        size = image_size(locate(ref, self._root), self._options.images)
+        source = locate(ref, self._root)
+        size = image_size(source, self._options.images)
         if size.animated:
             warnings["animated_image_first_frame"] += 1
         limits = self._options.pixels
@@ -177,17 +189,22 @@ class Encoder:
                 _whole(ref, "max_pixels", limits.max_pixels),
             )
         plan = self.family.image_plan(size.height, size.width, limits, images=images)
-        medium = Medium("image", _uri(ref), size.height, size.width, plan.grid)
+        medium = Medium("image", self._address(ref, [source]), size.height, size.width, plan.grid)
         return medium, self.family.expand_image(plan)
 
     def _video(self, ref: MediaRef) -> tuple[Medium, Expansion]:
         options = replace(self._options.video, **_video_options(ref))
-        metadata = self._frame_list(ref) if ref.frames else self._video_file(ref)
+        sources = [locate(one, self._root) for one in ref.frames or (ref,)]
+        metadata = (
+            self._frame_list(ref, sources)
+            if ref.frames
+            else video_metadata(sources[0], decode=self._options.images.decode)
+        )
         plan = self.family.video_plan(metadata, options)
         medium = Medium(
             # without a token of its own, a video is told by its slots: frames of an image grid
             "image" if self.family.facts.video_token_id is None else "video",
-            _uri(ref),
+            self._address(ref, sources),
             metadata.height,
             metadata.width,
             plan.grid,
@@ -197,11 +214,18 @@ class Encoder:
         )
         return medium, self.family.expand_video(plan)
 
-    def _video_file(self, ref: MediaRef) -> VideoMetadata:
-        return video_metadata(locate(ref, self._root))
+    def _address(self, ref: MediaRef, sources: list[Source]) -> str:
+        """Return what the row names: the record's own address, or that of the stored bytes."""
+        if self.store is None:
+            return _uri(ref)
+        kept: list[str] = []
+        for source in sources:
+            with source.open() as stream:
+                kept.append(self.store.keep(stream))
+        return json.dumps(kept) if ref.frames else kept[0]
 
-    def _frame_list(self, ref: MediaRef) -> VideoMetadata:
-        sizes = [image_size(locate(one, self._root), self._options.images) for one in ref.frames]
+    def _frame_list(self, ref: MediaRef, sources: list[Source]) -> VideoMetadata:
+        sizes = [image_size(source, self._options.images) for source in sources]
         height, width = sizes[0].height, sizes[0].width
         for number, size in enumerate(sizes):
             if (size.height, size.width) != (height, width):

@@ -53,6 +53,8 @@ class EncodeOptions:
         video_wrapper: how stamped videos stand in the text.
         loss_scale: keep weights of turns in a column of their own.
         limit: records to read, the first of all inputs; None for every record.
+        embed_media: store the bytes of media with the dataset, once each.
+        allow_remote_media: fetch media from the network.
     """
 
     max_length: int | None = None
@@ -65,6 +67,8 @@ class EncodeOptions:
     video_wrapper: Literal["auto", "legacy", "hf5"] = "auto"
     loss_scale: bool = False
     limit: int | None = None
+    embed_media: bool = False
+    allow_remote_media: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,7 +82,7 @@ def _find(part: Part, scan: Scan) -> dict[int, Rejection]:
         if place is None:
             raise _hopeless(part, f"the process died ({_how(ended.status)}) before any record")
         # the first record of a fresh process: there is nothing else that it can have died of
-        if place == start:
+        if place == ended.first:
             message = f"it killed the process that encoded it ({_how(ended.status)})"
             crashed[place] = Rejection("worker_crash", f"{message}; drop it and report it")
             place += 1

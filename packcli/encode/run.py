@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import asdict, dataclass, field, replace
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import islice
-from operator import itemgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from packcli import engine
-from packcli.contract.digests import digest_total, spell_total
+from packcli.contract.digests import spell_total
 from packcli.contract.errors import IncompleteError
-from packcli.contract.packs import IGNORED
-from packcli.encode.encoder import Encoder, Outcome, rejected_line
+from packcli.encode.encoder import Encoder, rejected_line
 from packcli.encode.inputs import expand, reader_for
+from packcli.encode.media.remote import RemotePolicy
 from packcli.encode.media.sources import MediaRoot
 from packcli.encode.options import PART_BYTES, EncodeJob, Part, job_manifest, short_names
 from packcli.encode.rescue import Scan, Write, rescue
 from packcli.encode.sample import packs_of_one
-from packcli.encode.summary import EncodeSummary
+from packcli.encode.summary import EncodeSummary, PartReport
 from packcli.encode.text.quick_template import NotAlikeError
 from packcli.families import open_family
 from packcli.shards.card import encoded_card
 from packcli.shards.directory import OutputDirectory
 from packcli.shards.manifest import Manifest, ShardEntry
+from packcli.shards.media_store import MediaStore
 from packcli.shards.reader import Shard
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from packcli.contract.errors import Rejection
-    from packcli.contract.packs import Packs
     from packcli.encode.records.raw import ByteRange, RawRecord
 
     _Piece = tuple[Path, str, ByteRange]
@@ -81,6 +80,7 @@ def encode(inputs: list[Path], job: EncodeJob, writing: Writing) -> EncodeSummar
         writing.output, manifest, overwrite=writing.overwrite, resume=writing.resume
     )
     work, rescued = partial(_work, job, directory), partial(_rescue, job, directory)
+    directory.claim_place("media root", _root_of(job, inputs))
     reports: list[dict[str, Any]] = []
     for report in engine.run(work, parts, workers=writing.workers, rescue=rescued):
         reports.append(report)
@@ -93,6 +93,12 @@ def told(reports: list[dict[str, Any]]) -> tuple[int, int]:
     """Count the records, and the rejected ones, of the parts that are finished."""
     rejected = sum(len(report["rejected"]) for report in reports)
     return rejected + sum(report["counts"].get("kept", 0) for report in reports), rejected
+
+
+def _root_of(job: EncodeJob, inputs: list[Path]) -> str:
+    """Return which folders media are looked for in."""
+    folders = [job.media_root] if job.media_root else [path.parent for path in inputs]
+    return "\n".join(str(folder.resolve()) for folder in folders)
 
 
 def plan_parts(inputs: list[Path], limit: int | None = None) -> list[Part]:
@@ -195,20 +201,35 @@ def faithful(encoder: Encoder, attempt: Callable[[], dict[str, Any]]) -> dict[st
 def _write_part(
     encoder: Encoder, directory: OutputDirectory, part: Part, crashed: Mapping[int, Rejection]
 ) -> dict[str, Any]:
-    report = _Report()
-    with directory.shard(part.shard, encoder.facts) as (writer, entries):
+    report = PartReport(embeds=encoder.embeds)
+    encoder.store = MediaStore(directory.path) if encoder.embeds else None
+    with (
+        directory.shard(part.shard, encoder.facts) as (writer, entries),
+        # Arrow compresses without holding the interpreter: meanwhile the next batch is encoded
+        ThreadPoolExecutor(1) as thread,
+    ):
         records = _spared(part, crashed, report)
+        written: list[Future[None]] = []
         while batch := list(islice(records, BATCH_RECORDS)):
             outcome = encoder.encode(part.name, batch)
             if outcome.samples:
                 packs = packs_of_one(outcome.samples, encoder.facts)
                 report.count(packs)
-                writer.write(packs)
+                _wait(written)
+                written = [thread.submit(writer.write, packs)]
             report.add(outcome)
+        _wait(written)
     return report.to_json(entries[0])
 
 
-def _spared(part: Part, crashed: Mapping[int, Rejection], report: _Report) -> Iterator[RawRecord]:
+def _wait(written: list[Future[None]]) -> None:
+    for one in written:
+        one.result()
+
+
+def _spared(
+    part: Part, crashed: Mapping[int, Rejection], report: PartReport
+) -> Iterator[RawRecord]:
     """Yield the records of a part, and report those that must not be touched."""
     for raw in reader_for(part.path).records(part.path, part.range):
         if raw.offset in crashed:
@@ -225,40 +246,8 @@ def encoder_for(job: EncodeJob, part: Part) -> Encoder:
 
 @lru_cache(maxsize=8)
 def _encoder(job: EncodeJob, root: Path) -> Encoder:
-    return Encoder(job, MediaRoot(root, job.options.allow_outside_root))
-
-
-@dataclass(slots=True)
-class _Report:
-    """What one part did, as it is kept for a resumed run."""
-
-    counts: Counter[str] = field(default_factory=Counter[str])
-    warnings: Counter[str] = field(default_factory=Counter[str])
-    rejected: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    digest: int = 0
-
-    def add(self, outcome: Outcome) -> None:
-        self.counts["kept"] += len(outcome.samples)
-        self.counts["blank"] += outcome.blank
-        self.warnings += outcome.warnings
-        self.rejected += outcome.rejected
-
-    def count(self, packs: Packs) -> None:
-        self.digest += digest_total(packs.columns["sample_digests"])
-        self.counts["tokens"] += packs.tokens.total
-        supervised = np.count_nonzero(packs.columns["labels"] != IGNORED)
-        self.counts["supervised_tokens"] += int(supervised)
-        for kind in packs.columns.get("media.kind", ()):
-            self.counts[f"{kind}s"] += 1
-
-    def to_json(self, entry: ShardEntry) -> dict[str, Any]:
-        return {
-            "shard": asdict(entry),
-            "counts": dict(self.counts),
-            "warnings": dict(self.warnings),
-            "rejected": sorted(self.rejected, key=itemgetter("offset")),
-            "digest": spell_total(self.digest),
-        }
+    remote = RemotePolicy() if job.options.allow_remote_media else None
+    return Encoder(job, MediaRoot(root, job.options.allow_outside_root, remote))
 
 
 def _finish(
@@ -270,9 +259,13 @@ def _finish(
         raise IncompleteError(f"{summary.kept} samples kept, the shards hold another number")
     if duplicates := _duplicate_ids(directory, shards):
         summary.warnings["duplicate_id"] = duplicates
+    counts = {k: v for k, v in summary.to_json().items() if k != "output"}
+    if manifest.options["embed_media"]:
+        named = {name for report in reports for name in report["embedded"]}
+        counts["embedded"] = MediaStore(directory.path).settle(named)
     done = replace(
         manifest,
-        counts={k: v for k, v in summary.to_json().items() if k != "output"},
+        counts=counts,
         digest=spell_total(sum(int(report["digest"], 16) for report in reports)),
         shards=shards,
     )

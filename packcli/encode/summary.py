@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict, dataclass, field
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from packcli.contract.digests import digest_total, spell_total
+from packcli.contract.packs import IGNORED
+from packcli.shards.media_store import names_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from packcli.contract.packs import Packs
+    from packcli.encode.encoder import Outcome
+    from packcli.shards.manifest import ShardEntry
 
 FAULT = "packcli_fault"
 """The warning that counts records on which packcli itself failed."""
@@ -64,4 +75,55 @@ class EncodeSummary:
             "reasons": dict(sorted(self.reasons.items())),
             "warnings": dict(sorted(self.warnings.items())),
             "media": dict(self.media),
+        }
+
+
+@dataclass(slots=True)
+class PartReport:
+    """What one part did, as it is kept for a resumed run.
+
+    Attributes:
+        embeds: media are stored with the dataset.
+        embedded: hashes of those that its samples name.
+        counts: kept, blank, tokens, …
+        warnings: counts by code.
+        rejected: lines of ``rejected.jsonl``.
+        digest: sum of the samples' digests.
+    """
+
+    embeds: bool = False
+    embedded: set[str] = field(default_factory=set[str])
+
+    counts: Counter[str] = field(default_factory=Counter[str])
+    warnings: Counter[str] = field(default_factory=Counter[str])
+    rejected: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    digest: int = 0
+
+    def add(self, outcome: Outcome) -> None:
+        """Count what became of records."""
+        self.counts["kept"] += len(outcome.samples)
+        self.counts["blank"] += outcome.blank
+        self.warnings += outcome.warnings
+        self.rejected += outcome.rejected
+
+    def count(self, packs: Packs) -> None:
+        """Count what is written."""
+        if self.embeds:
+            self.embedded.update(names_in(packs.columns.get("media.uri", ())))
+        self.digest += digest_total(packs.columns["sample_digests"])
+        self.counts["tokens"] += packs.tokens.total
+        supervised = np.count_nonzero(packs.columns["labels"] != IGNORED)
+        self.counts["supervised_tokens"] += int(supervised)
+        for kind in packs.columns.get("media.kind", ()):
+            self.counts[f"{kind}s"] += 1
+
+    def to_json(self, entry: ShardEntry) -> dict[str, Any]:
+        """Return what a resumed run reads back."""
+        return {
+            "shard": asdict(entry),
+            "counts": dict(self.counts),
+            "warnings": dict(self.warnings),
+            "embedded": sorted(self.embedded),
+            "rejected": sorted(self.rejected, key=itemgetter("offset")),
+            "digest": spell_total(self.digest),
         }

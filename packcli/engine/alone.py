@@ -20,12 +20,14 @@ class Ended(Generic[Result]):
     Attributes:
         result: what the work returned; None where it died.
         died: the process ended without a result.
-        last: the last place that the work noted; None where it noted none.
+        first: the first place that the work noted; None where it noted none.
+        last: the last one.
         status: the process's exit status, minus the number of the signal that killed it.
     """
 
     result: Result | None
     died: bool
+    first: int | None
     last: int | None
     status: int | None
 
@@ -44,21 +46,24 @@ def run(work: Callable[[Callable[[int], None]], Result]) -> Ended[Result]:
     process = context.Process(target=_work, args=(work, there))
     process.start()
     there.close()
-    last, told = None, None
+    first, last, told = None, None, None
     try:
         while (message := _received(here)) is not None:
-            kind, value = message
-            last, told = (value, told) if kind == "at" else (last, message)
+            if message[0] == "at":
+                last = message[1]
+                first = last if first is None else first
+            else:
+                told = message
     finally:
         if told is None:
             process.terminate()
         process.join()
     if told is None:
-        return Ended(None, died=True, last=last, status=process.exitcode)
+        return Ended(None, died=True, first=first, last=last, status=process.exitcode)
     kind, value = told
     if kind == "raised":
         raise value
-    return Ended(value, died=False, last=last, status=process.exitcode)
+    return Ended(value, died=False, first=first, last=last, status=process.exitcode)
 
 
 def _received(pipe: Connection) -> tuple[str, Any] | None:

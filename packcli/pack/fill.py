@@ -12,7 +12,7 @@ from packcli.contract.digests import digest_total, spell_total
 from packcli.contract.errors import InputError
 from packcli.contract.offsets import Offsets
 from packcli.pack.overlap import Overlapped
-from packcli.pack.reading import SampleReader
+from packcli.pack.reading import SampleReader, distinct
 from packcli.pack.sources import RowGroup, demands
 
 if TYPE_CHECKING:
@@ -79,14 +79,14 @@ def cut_shards(
     for number, run in enumerate(runs):
         wanted = np.concatenate([_wanted(chunk) for chunk in run])
         # a group without samples starts where the next one does, which is found instead of it
-        places = np.unique(np.searchsorted(firsts, wanted, side="right") - 1)
+        places = distinct(np.searchsorted(firsts, wanted, side="right") - 1)
         groups = [index.groups[place] for place in places.tolist()]
         tasks.append(ShardTask(number, len(runs), run, groups))
     return tasks
 
 
 def _wanted(chunk: Chunk) -> NDArray[np.int64]:
-    return np.unique(np.concatenate([chunk.order, chunk.left])).astype(np.int64)
+    return distinct(np.concatenate([chunk.order, chunk.left]))
 
 
 def fill_shard(
@@ -120,19 +120,20 @@ def _filled(loaded: Loaded, chunk: Chunk, capacity: int) -> Iterator[Packs]:
     Raises:
         InputError: samples are longer than the index said.
     """
-    places, members = loaded.places(chunk.order), Offsets.from_lengths(chunk.counts)
-    ends = np.cumsum(loaded.packs.tokens.lengths[places], dtype=np.int64)[members.ends - 1]
+    members = Offsets.from_lengths(chunk.counts)
+    ends = np.cumsum(loaded.lengths(chunk.order), dtype=np.int64)[members.ends - 1]
     if ends.size and int(np.diff(ends, prepend=0).max()) > capacity:
+        source = loaded.take(chunk.order[:1]).columns["sample_sources"][0]
         raise InputError(
-            f"{loaded.packs.columns['sample_sources'][places[0]]}: samples are longer than "
-            "seq_lengths says; run `packcli verify` on the input, then encode again"
+            f"{source}: samples are longer than seq_lengths says; run `packcli verify` on the "
+            "input, then encode again"
         )
     cuts = np.searchsorted(ends, np.arange(_PORTION, int(ends[-1]) if ends.size else 0, _PORTION))
     bounds = np.unique(np.concatenate([[0], cuts + 1, [len(members)]])).tolist()
     for start, stop in itertools.pairwise(bounds):
         inside = members.span(start, stop)
         first = int(members.values[start])
-        yield loaded.packs.take(places[first : first + inside.total]).grouped(inside)
+        yield loaded.take(chunk.order[first : first + inside.total]).grouped(inside)
 
 
 class _Report:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import itertools
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from packcli.contract.columns import BY_NAME, Axis
 from packcli.contract.errors import InputError
-from packcli.contract.packs import Packs
+from packcli.contract.offsets import Offsets
+from packcli.contract.packs import Packs, taken
 from packcli.pack.sources import read_group
 from packcli.shards.reader import Shard
 
@@ -21,25 +24,77 @@ if TYPE_CHECKING:
     from packcli.shards.manifest import Manifest
 
 
+def distinct(numbers: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Sort numbers and drop repeats; `np.unique` hashes, which takes ten times as long here."""
+    ordered = np.sort(numbers.astype(np.int64))
+    return ordered[np.diff(ordered, prepend=-1) > 0]
+
+
+def without(numbers: NDArray[np.int64], others: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Leave some out of distinct numbers; both increase, or the others do after a sort."""
+    ordered = np.sort(others)
+    places = np.minimum(np.searchsorted(ordered, numbers), ordered.size - 1)
+    return numbers[ordered[places] != numbers]
+
+
 class Loaded:
-    """Samples in memory, found by their numbers.
+    """Samples in memory, found by their numbers; tokens stay in the parts that were read."""
 
-    Attributes:
-        packs: the samples, as packs of one.
-    """
-
-    def __init__(self, numbers: NDArray[np.int64], packs: Packs) -> None:
+    def __init__(self, numbers: NDArray[np.int64], parts: list[Packs]) -> None:
         self._sorter = np.argsort(numbers, kind="stable")
         self._numbers = numbers[self._sorter]
-        self.packs = packs
+        self._facts = parts[0].facts
+        lengths = {axis: [part.axes[axis].lengths for part in parts] for axis in parts[0].axes}
+        self._axes = {
+            axis: Offsets.from_lengths(np.concatenate(each)) for axis, each in lengths.items()
+        }
+        self._firsts = np.cumsum([0, *(part.tokens.total for part in parts[:-1])])
+        apart = self._axes[Axis.TOKEN].long
+        columns = {name: [part.columns[name] for part in parts] for name in parts[0].columns}
+        self._columns = {
+            name: each
+            if apart and BY_NAME[name].axis is Axis.TOKEN
+            else [np.concatenate(each, axis=1 if BY_NAME[name].planes > 1 else 0)]
+            for name, each in columns.items()
+        }
 
-    def places(self, numbers: NDArray[np.integer]) -> NDArray[np.intp]:
-        """(n,) int64, where samples lie in `packs`."""
-        return self._sorter[np.searchsorted(self._numbers, numbers)]
+    def lengths(self, numbers: NDArray[np.integer]) -> NDArray[np.int32]:
+        """(n,) int32, tokens of samples."""
+        return self._axes[Axis.TOKEN].lengths[self._places(numbers)]
 
     def take(self, numbers: NDArray[np.integer]) -> Packs:
-        """Take samples by their numbers."""
-        return self.packs.take(self.places(numbers))
+        """Take samples by their numbers, as packs of one."""
+        places = self._places(numbers)
+        axes = {axis: offsets.take(places) for axis, offsets in self._axes.items()}
+        runs = self._runs(places) if len(places) and self._axes[Axis.TOKEN].long else None
+        flat = {
+            axis: offsets.gather(places)
+            for axis, offsets in self._axes.items()
+            if runs is None or axis is not Axis.TOKEN
+        }
+        flat[Axis.SAMPLE] = places
+        columns: dict[str, NDArray[Any]] = {}
+        for name, parts in self._columns.items():
+            if runs is not None and BY_NAME[name].axis is Axis.TOKEN:
+                columns[name] = np.concatenate([parts[p][..., run] for p, run in runs], axis=-1)
+            else:
+                columns[name] = taken(BY_NAME[name], parts[0], flat[BY_NAME[name].axis])
+        return Packs(self._facts, Offsets.unit(len(places)), axes, columns)
+
+    def _places(self, numbers: NDArray[np.integer]) -> NDArray[np.int64]:
+        return self._sorter[np.searchsorted(self._numbers, numbers)]
+
+    def _runs(self, places: NDArray[np.int64]) -> list[tuple[int, slice]]:
+        """Say where samples' tokens lie: in which part, from where to where.
+
+        Runs cost as much as some dozens of tokens each, but no index as large as the tokens.
+        """
+        tokens = self._axes[Axis.TOKEN]
+        starts, ends = tokens.starts[places], tokens.ends[places]
+        part = np.searchsorted(self._firsts, starts, side="right") - 1
+        first = self._firsts[part]
+        bounds = zip((starts - first).tolist(), (ends - first).tolist(), strict=True)
+        return list(zip(part.tolist(), (slice(*run) for run in bounds), strict=True))
 
 
 class SampleReader:
@@ -49,6 +104,7 @@ class SampleReader:
         self._manifest = manifest
         self._groups = groups
         self._firsts = np.array([group.first for group in groups], dtype=np.int64)
+        self._end = groups[-1].first + groups[-1].count if groups else 0
         self._kept: list[tuple[NDArray[np.int64], Packs]] = []
         self._open: tuple[Path, Shard] | None = None
 
@@ -63,8 +119,8 @@ class SampleReader:
             InputError: a row group is not what it was when it was indexed.
         """
         found: list[NDArray[np.int64]] = []
-        packs = Packs.concatenated(self._parts(wanted, later, found))
-        return Loaded(np.concatenate(found), packs)
+        parts = list(self._parts(wanted, later, found))
+        return Loaded(np.concatenate(found), parts)
 
     def _parts(
         self,
@@ -76,12 +132,13 @@ class SampleReader:
         for numbers, packs in kept:
             found.append(numbers)
             yield packs
-        missing = np.setdiff1d(wanted, np.concatenate(found)) if found else wanted
-        places = np.searchsorted(self._firsts, missing, side="right") - 1
-        for place in np.unique(places).tolist():
-            group = self._groups[place]
+        missing = without(wanted, np.concatenate(found)) if found else wanted
+        bounds = np.searchsorted(missing, [*self._firsts, self._end])
+        for group, (start, stop) in zip(self._groups, itertools.pairwise(bounds), strict=True):
+            inside = missing[start:stop]
+            if not inside.size:
+                continue
             packs = self._read(group)
-            inside = missing[places == place]
             self._keep(group, packs, later)
             found.append(inside)
             yield packs if inside.size == group.count else packs.take(inside - group.first)

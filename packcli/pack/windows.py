@@ -88,7 +88,7 @@ def plan_windows(
         plan = make_plan(given.lengths, options, images=given.images, patches=given.patches)
         seconds += plan.seconds
         handed = _handed_on(plan, given, options) if place + 1 < len(bounds) else np.zeros(0, int)
-        packs = np.setdiff1d(np.arange(plan.packs), handed)
+        packs = np.delete(np.arange(plan.packs), handed)
         # in their old order, so that order-preserving plans stay so
         carried = numbers[np.sort(plan.order[plan.members.gather(handed)])]
         left = np.sort(np.concatenate([plan.rejected, plan.zero]))

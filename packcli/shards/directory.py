@@ -7,10 +7,12 @@ import os
 import shutil
 from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from packcli.contract.errors import IncompleteError, InputError, UsageError
 from packcli.shards.manifest import FORMAT, NAME, Manifest, ShardEntry, canonical, file_sha256
+from packcli.shards.media_store import MediaStore
 from packcli.shards.reader import Shard, ShardUnreadableError
 from packcli.shards.writer import ShardWriter
 
@@ -64,6 +66,21 @@ class OutputDirectory:
                 folder.mkdir(parents=True, exist_ok=True)
             _write_atomically(path, f"{STAGING}/job.json", [canonical(job.to_json())])
         return output
+
+    def claim_place(self, name: str, place: str) -> None:
+        """Note a place of this machine that work depends on; the manifest must not name it.
+
+        Raises:
+            InputError: unfinished work there was started with another.
+        """
+        note = f"{STAGING}/{name.replace(' ', '_')}"
+        told = sha256(place.encode("utf-8", "surrogateescape")).hexdigest()
+        if not (self.path / note).exists():
+            with _disk_errors(self.path):
+                _write_atomically(self.path, note, [told])
+        elif (self.path / note).read_text(encoding="utf-8") != told:
+            message = f"{self.path}: unfinished work was started with another {name}"
+            raise InputError(f"{message}; use the same, or --overwrite")
 
     def part(self, number: int) -> dict[str, Any] | None:
         """Return what a finished part reported, None while it is not finished."""
@@ -208,6 +225,7 @@ def _remove_own(path: Path) -> None:
         if foreign:
             raise UsageError(f"{path / foreign[0]} was not written by packcli; move it away")
     (path / SUCCESS).unlink(missing_ok=True)
+    MediaStore(path).remove()
     for name in shards:
         (path / DATA / name).unlink(missing_ok=True)
     for name in (REJECTED, CARD, NAME):

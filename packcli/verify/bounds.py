@@ -24,16 +24,18 @@ class Words:
     Attributes:
         column: that stores them.
         segment: what lies between two.
-        unit: what they count.
+        unit: what they count, one of it.
+        units: many of it.
     """
 
     column: str = "cu_seqlens"
     segment: str = "sample"
     unit: str = "token"
+    units: str = "tokens"
 
 
 SAMPLES = Words()
-WINDOWS = Words("vit_cu_seqlens", "window", "patch")
+WINDOWS = Words("vit_cu_seqlens", "window", "patch", "patches")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -161,7 +163,9 @@ def value_faults(bounds: PackBounds) -> tuple[Fault, ...]:
     problems = value_problems(bounds.cu_seqlens, bounds.max_seqlen, bounds.expected.total)
     for problem in problems:
         sample = bounds.sample_at(problem.token)
-        text = problem.text.replace(SAMPLES.column, bounds.words.column)
-        message = f"{text} ({bounds.title(sample)}, {bounds.words.unit} {problem.token})"
+        words = bounds.words
+        text = problem.text.replace(SAMPLES.column, words.column)
+        text = text.replace(SAMPLES.units, words.units)
+        message = f"{text} ({bounds.title(sample)}, {words.unit} {problem.token})"
         faults.append(Fault(problem.token, sample, None, problem.what, message))
     return tuple(faults)

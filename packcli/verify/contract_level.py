@@ -14,6 +14,7 @@ from packcli.contract.rules import Hit, check
 from packcli.contract.verdict import Finding, Verdict
 from packcli.shards.manifest import file_sha256
 from packcli.shards.reader import Shard, ShardUnreadableError
+from packcli.verify.embedded import check_embedded
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,6 +59,7 @@ def check_contract(target: Target, verdict: Verdict) -> None:
     identity = _Identity()
     for path in target.shards:
         _check_shard(target, path, verdict, identity)
+    check_embedded(target, verdict)
     found = verdict.counts.total() > before
     if verdict.checked["packs"] == packs and not found:
         verdict.add(Finding("dataset.empty", f"{target.path} holds no packs"))

@@ -28,12 +28,12 @@ def cpu(work):
     return time.process_time() - start, result
 
 
-def ours(path, model, out):
+def ours(path, model, out, tokenizer="auto"):
     """Encode with packcli; a run on one record first loads everything."""
     from packcli.encode.options import EncodeJob, EncodeOptions
     from packcli.encode.run import Writing, encode
 
-    job = EncodeJob(model, None, EncodeOptions())
+    job = EncodeJob(model, None, EncodeOptions(), tokenizer)
     first = path.with_name("first.jsonl")
     first.write_text(path.open(encoding="utf-8").readline(), encoding="utf-8")
     encode([first], job, Writing(out / "first", overwrite=True))
@@ -133,18 +133,21 @@ def main():
     parser.add_argument("--chats", type=int, default=20_000)
     parser.add_argument("--images", type=int, default=0)
     options = parser.parse_args()
-    print(f"datasets {version('datasets')}, transformers {version('transformers')}")
+    named = ("datasets", "transformers", "tokenizers", "fastokens", "minijinja", "pyarrow")
+    print(", ".join(f"{name} {version(name)}" for name in named))
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder)
         if options.chats:
             path = out / "chats.jsonl"
             corpus.write_chats(path, options.chats)
-            seconds, samples, tokens = ours(path, options.model, out)
+            runs = {name: ours(path, options.model, out, name) for name in ("fast", "hf")}
+            _, samples, tokens = runs["fast"]
             for batched in (True, False):
                 peer, _ = peer_text(path, options.model, batched=batched)
                 title = f"datasets.map{' batched' if batched else ''}"
                 base = report(title, samples, tokens, peer, None)
-                report("packcli encode, text", samples, tokens, seconds, base)
+                for name, (seconds, *_) in runs.items():
+                    report(f"packcli encode, text, {name}", samples, tokens, seconds, base)
         if options.images:
             names = corpus.write_photos(out, 200)
             path = out / "images.jsonl"

@@ -80,8 +80,6 @@ def peers(packed, folder):
 
     disable_progress_bars()
     table = pq.read_table(packed / "data")
-    # its features know no fixed-size binary
-    table = table.drop_columns(["sample_digests"])
     features = Features.from_arrow_schema(table.schema)
 
     def from_table():
@@ -137,7 +135,8 @@ def compare(args):
             say(f"{label:34} wall {wall:6.2f} s ({wall / ours[0]:.2f}x)  cpu {cpu:6.2f} s "
                 f"({cpu / ours[1]:.2f}x)  {tokens / wall / 1e6:5.1f} Mtok/s  "
                 f"{size / tokens:5.2f} B/token ({size / ours[2]:.1f}x)")  # fmt: skip
-        say("random pack: median {:.2f} ms, p95 {:.2f} ms".format(*random_packs(folder / "packed")))
+        middle, late = random_packs(folder / "packed")
+        say(f"random pack: median {middle:.2f} ms, p95 {late:.2f} ms")
 
 
 def write_tiny(folder, samples, tokens=24):
@@ -159,7 +158,8 @@ def write_tiny(folder, samples, tokens=24):
             axes = {Axis.TOKEN: Offsets.from_lengths(lengths)}
             writer.write(Packs(facts, Offsets.unit(count), axes, columns))
             first += count
-    digests = Shard.open(folder / "data" / "train-00000-of-00001.parquet").whole(["sample_digests"])
+    shard = Shard.open(folder / "data" / "train-00000-of-00001.parquet")
+    digests = shard.whole(["sample_digests"])
     total = spell_total(digest_total(digests.cells["sample_digests"].values))
     done = Manifest("encoded", facts, {}, {}, {}, [], {}, total, tuple(entries))
     directory.finish(done, card="", rejected=iter(()))
@@ -177,9 +177,12 @@ def tiny(args):
         assert os.wait()[1] == 0
         wall, cpu, summary = timed(lambda: fill(folder / "encoded", folder, args))
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-        say(f"{summary.samples} samples, {summary.tokens / 1e6:.0f} M tokens, {summary.packs} packs, "
-            f"{summary.windows} windows, excess {summary.excess}: wall {wall:.1f} s, "
-            f"cpu {cpu:.1f} s, plan {summary.seconds:.1f} s, peak {peak:.2f} GiB")  # fmt: skip
+        say(
+            f"{summary.samples} samples, {summary.tokens / 1e6:.0f} M tokens, "
+            f"{summary.packs} packs, {summary.windows} windows, excess {summary.excess}: "
+            f"wall {wall:.1f} s, cpu {cpu:.1f} s, plan {summary.seconds:.1f} s, "
+            f"peak {peak:.2f} GiB"
+        )
 
 
 def main():

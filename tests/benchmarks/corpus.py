@@ -38,7 +38,9 @@ def _pieces(characters):
 def write_chats(path, count):
     """Write a JSON Lines file of chats."""
     with Path(path).open("w", encoding="utf-8") as stream:
-        stream.writelines(json.dumps(record, ensure_ascii=False) + "\n" for record in chat_lines(count))
+        stream.writelines(
+            json.dumps(record, ensure_ascii=False) + "\n" for record in chat_lines(count)
+        )
 
 
 def write_photos(folder, count, *, seed=0):

@@ -380,3 +380,38 @@ def test_the_card_counts(packed):
     assert all(
         f"| `{column.name}` |" in card for column in columns_for(read_manifest(packed).model)
     )
+
+
+def test_the_card_says_how_it_was_made(packed):
+    card = (packed / "README.md").read_text(encoding="utf-8")
+    manifest = read_manifest(packed)
+    assert manifest.fingerprint in card
+    assert "`capacity` 2048" in card
+    assert f"dataset `{manifest.inputs[0]['fingerprint']}` made from `chats.jsonl`" in card
+    assert "84 samples" in card
+
+
+def test_loaders_of_the_card_run_as_they_stand(packed, tmp_path, sample_data):
+    pytest.importorskip("torch")
+    pytest.importorskip("datasets")
+    card = (packed / "README.md").read_text(encoding="utf-8")
+    snippets = card.split("```python\n")[1:]
+    assert len(snippets) == 3
+    places = {
+        "path/to/this/folder": packed,
+        "folder/of/media": sample_data,
+        "model/directory": sample_data / "models" / "qwen3_vl",
+    }
+    datasets, torch, _ = (snippet.split("```")[0] for snippet in snippets)
+    for name, place in places.items():
+        datasets, torch = datasets.replace(name, str(place)), torch.replace(name, str(place))
+    found = {}
+    loaded = datasets.replace('split="train"', f'split="train", cache_dir={str(tmp_path)!r}')
+    exec(loaded, found)  # noqa: S102 - the card's own text
+    manifest = read_manifest(packed)
+    assert len(found["rows"]) == manifest.counts["packs"]
+    assert sum(found["rows"]["length"]) == manifest.counts["tokens"]
+    setting = torch.split("for batch in loader")[0]
+    exec(setting, found)  # noqa: S102 - as above
+    batch = next(iter(found["loader"]))
+    assert batch["input_ids"].shape[0] == 1

@@ -148,6 +148,24 @@ def test_a_flipped_bit(copy, place):
     assert set(found) <= {"shard.sha256", "shard.checksum"}
 
 
+@pytest.mark.slow
+def test_a_thousand_flipped_bits(copy):
+    rng = np.random.default_rng(20)
+    shards = shards_of(copy)
+    assert verify([copy]).passed
+    for _ in range(1000):
+        shard = shards[rng.integers(len(shards))]
+        good = shard.read_bytes()
+        data, place = bytearray(good), int(rng.integers(8 * len(good)))
+        data[place // 8] ^= 1 << place % 8
+        shard.write_bytes(data)
+        found = verify([copy])
+        assert not found.passed, (shard.name, place)
+        assert {finding.shard for finding in found.findings} == {shard.name}
+        assert found.counts["shard.sha256"] == 1
+        shard.write_bytes(good)
+
+
 @pytest.mark.parametrize("keep", [0.0, 0.3, 0.999])
 def test_a_truncated_shard(copy, keep):
     shard = shards_of(copy)[0]

@@ -18,6 +18,7 @@ from packcli.verify import kernels
 from packcli.verify.bounds import PackBounds
 from packcli.verify.isolation import check_attention, check_windows
 from packcli.verify.kernel_level import KernelOptions
+from packcli.verify.probe import AttentionProbe
 from packcli.verify.row_bounds import pack_bounds, window_bounds, window_sample
 from packcli.verify.run import verify
 from tests.contract.making import IMAGE, MODELS, make_packs
@@ -99,7 +100,7 @@ def test_windows_of_good_packs_are_isolated(reading, tmp_path):
         (
             VitWindows.FRAMES,
             [0, 32, 44],
-            ["vit_cu_seqlens ends at 44: no segment holds tokens 44 to 47 (window 1, patch 44)"],
+            ["vit_cu_seqlens ends at 44: no segment holds patches 44 to 47 (window 1, patch 44)"],
         ),
         (
             VitWindows.FRAMES,
@@ -235,15 +236,12 @@ def test_attention_by_a_view_equals_a_dense_mask(lengths):
     rng, samples = np.random.default_rng(len(lengths)), Offsets.from_lengths(lengths)
     total, again = samples.total, read_cu_lengths(cu_lengths(samples), samples.total)
     query, key, value = rng.standard_normal((3, total, 1, 4)).astype(np.float32)
-    probe = dict(query=query, key=key, value=value, causal=True, dtype="float32")
+    longest = int(again.lengths.max())
+    probe = AttentionProbe(query, key, value, again.values, longest, causal=True, dtype="float32")
     mask = np.zeros((total, total), bool)
     for start, end in pairwise(again.values.tolist()):
         mask[start:end, start:end] = np.tri(end - start, dtype=bool)
     scores = np.where(mask, query[:, 0] @ key[:, 0].T / 2, -np.inf)
     weights = np.exp(scores - scores.max(axis=1, keepdims=True))
     dense = weights @ value[:, 0] / weights.sum(axis=1, keepdims=True)
-    from packcli.verify.probe import AttentionProbe
-
-    longest = int(again.lengths.max())
-    output = SDPA.run(AttentionProbe(cu_seqlens=again.values, max_seqlen=longest, **probe))
-    np.testing.assert_allclose(output[:, 0], dense, atol=1e-5)
+    np.testing.assert_allclose(SDPA.run(probe)[:, 0], dense, atol=1e-5)

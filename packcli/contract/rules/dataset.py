@@ -36,6 +36,18 @@ DATASET = (
         "the file is damaged: copy it again",
     ),
     Rule(
+        "media.missing",
+        0,
+        "every embedded medium that a sample names is in media/",
+        "copy the dataset again, whole; or encode again with --embed-media",
+    ),
+    Rule(
+        "media.sha256",
+        0,
+        "an embedded medium has the SHA-256 that names it",
+        "the file is damaged: copy it again",
+    ),
+    Rule(
         "dataset.empty",
         0,
         "there is at least one pack",

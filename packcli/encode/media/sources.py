@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import unquote_to_bytes
 
 from packcli.contract.errors import Rejection
+from packcli.encode.media.remote import fetch
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from packcli.encode.media.remote import RemotePolicy
     from packcli.encode.records.conversation import MediaRef
 
 _SHOWN = 60
@@ -29,10 +31,12 @@ class MediaRoot:
     Attributes:
         path: the folder; resolved once.
         allow_outside: whether `..`, absolute paths and links may leave it.
+        remote: how media on the network are fetched; None: not at all.
     """
 
     path: Path
     allow_outside: bool = False
+    remote: RemotePolicy | None = None
     real: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -75,7 +79,7 @@ def locate(ref: MediaRef, root: MediaRoot) -> Source:
 
     Raises:
         Rejection: `media_missing`, `media_empty`, `media_outside_root`,
-            `media_remote_disabled`, `bad_data_uri` or `bad_media_ref`.
+            `media_remote_disabled`, `media_remote_failed`, `bad_data_uri` or `bad_media_ref`.
     """
     if ref.data is not None:
         return _at_hand("embedded bytes", ref.data)
@@ -87,11 +91,15 @@ def locate(ref: MediaRef, root: MediaRoot) -> Source:
     if scheme == "file":
         return _file(uri[5:].removeprefix("//"), root)
     if scheme and uri[len(scheme) :].startswith("://"):
-        raise Rejection(
-            "media_remote_disabled",
-            f"{uri[:_SHOWN]}: remote media are not fetched; download it and name the file",
-        )
+        return _remote(uri, root)
     return _file(uri, root)
+
+
+def _remote(uri: str, root: MediaRoot) -> Source:
+    if root.remote is None:
+        message = f"{uri[:_SHOWN]}: remote media are not fetched; download it and name the file"
+        raise Rejection("media_remote_disabled", f"{message}, or --allow-remote-media")
+    return _at_hand(uri[:_SHOWN], fetch(uri, root.remote))
 
 
 def _at_hand(name: str, data: bytes) -> Source:

@@ -20,8 +20,12 @@ _CLOSED = {"protocol_whitelist": "none"}
 """Playlists (HLS, DASH, concat) would open addresses and files of their own, past every rule."""
 
 
-def video_metadata(source: Source) -> VideoMetadata:
+def video_metadata(source: Source, *, decode: bool = False) -> VideoMetadata:
     """Read frames, rate and size.
+
+    Args:
+        source: the file.
+        decode: decode every frame to prove that it can be.
 
     Frame count and rate are those that transformers' PyAV loader hands to the processor
     (video_utils `read_video_pyav`): the container's own count and average rate.
@@ -36,7 +40,10 @@ def video_metadata(source: Source) -> VideoMetadata:
         stream.seek(0)
         try:
             with av.open(stream, mode="r", metadata_errors="ignore", options=_CLOSED) as container:
-                return _describe(source.name, container)
+                found = _describe(source.name, container)
+                if decode:
+                    _decode(source.name, container)
+                return found
         except Rejection:
             raise
         except Exception as error:
@@ -58,3 +65,11 @@ def _describe(name: str, container: Any) -> VideoMetadata:  # noqa: ANN401 - PyA
         message = f"{name}: {frames} frames of {width}x{height} at {rate or 0}/s; replace the file"
         raise Rejection("media_undecodable", message)
     return VideoMetadata(frames, float(rate), height, width)
+
+
+def _decode(name: str, container: Any) -> None:  # noqa: ANN401 - as above
+    # packets may have been counted, and then the file stands at its end
+    container.seek(0)
+    frames = sum(1 for _ in container.decode(container.streams.video[0]))
+    if not frames:
+        raise Rejection("media_undecodable", f"{name}: no frame can be decoded; replace the file")

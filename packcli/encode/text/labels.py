@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from packcli.contract.errors import Rejection
 from packcli.encode.records.turns import call_name
+from packcli.encode.text.formats import ENDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -57,7 +58,8 @@ def _blank(turn: Turn, shown: str) -> bool:
     """Whether the template shows nothing to learn; thinking of earlier turns may be left out."""
     for tag in _THINK:
         shown = shown.replace(tag, "")
-    if shown.removesuffix("<|im_end|>").strip():
+    end = next((end for end in ENDS if shown.endswith(end)), "")
+    if shown.removesuffix(end).strip():
         return False
     if turn.tool_calls or turn.text.rpartition(_THINK[1])[2].strip():
         raise Rejection(

@@ -19,16 +19,15 @@ if TYPE_CHECKING:
     Context = Mapping[str, Any]
     Render = Callable[[Context], str | None]
 
-_CHECKED_SHARE = 256
+_CHECKED_SHARE, _TOLD_BY = 256, 96
+"""One conversation in so many is rendered by both, chosen by its last characters."""
+
 _FUEL = 10**8
 _NAME = "chat"
 _MUTATING = re.compile(
     r"\.\s*(append|extend|insert|pop|popitem|remove|clear|update|setdefault|sort|reverse|format)\b"
 )
 """Methods that jinja2's sandbox refuses, or whose results differ."""
-
-_STRIPPED = ("\x1c", "\x1d", "\x1e", "\x1f")
-"""White space to Python's `strip`, and not to Rust's."""
 
 _WORDS = "¡Hola!\n <b>\"q\" & 'x'</b> \\n {{ x }} {% y %} 你好 \U0001f600"
 _EDGES = (" a ", "\n\na\n\n", "\t\x0b\x0ca\x85", "\xa0a\u3000", "\u200ba\ufeff", "", " ")
@@ -139,17 +138,18 @@ class QuickTemplate:
             lstrip_blocks=True,
             debug=False,
             fuel=_FUEL,
-            auto_escape_callback=lambda _name: False,
+            auto_escape_callback=_no_escape,
         )
         made.add_function("raise_exception", _refuse)
         made.add_function("strftime_now", _now)
         self._render: Any = made.render_template
         self._exact = exact
         fixed = {**variables, "documents": None, "add_generation_prompt": False}
-        if not self._alike([fixed | {"messages": m, "tools": None} for m in _text_probes()]):
-            raise ValueError("the template renders otherwise")
-        thinking = [{"enable_thinking": True}, {"enable_thinking": False}]
         talks = [*_text_probes()]
+        plain = [fixed | {"messages": messages, "tools": None} for messages in talks]
+        if not self._alike(plain) or all(self._try(context) is None for context in plain):
+            raise ValueError("the template renders otherwise, or not at all")
+        thinking = [{"enable_thinking": True}, {"enable_thinking": False}]
         self._knows_thinking = self._alike(
             [{**fixed, **t, "messages": m, "tools": None} for t in thinking for m in talks]
         )
@@ -170,8 +170,10 @@ class QuickTemplate:
             text: str = self._render(_NAME, **context)
         except Exception:  # noqa: BLE001 - whatever it refuses, jinja2 has the last word
             return None
-        # found in the output: what only one engine strips is still there
-        return None if any(sign in text for sign in _STRIPPED) else text
+        # white space to Python's `strip` and not to Rust's: where it was not stripped, it is here
+        return (
+            None if "\x1c" in text or "\x1d" in text or "\x1e" in text or "\x1f" in text else text
+        )
 
     def render(self, context: Context, kwargs: Context) -> str | None:
         """Render a conversation; None where jinja2 has to do it.
@@ -188,7 +190,7 @@ class QuickTemplate:
         text = self._try(context)
         if (
             text is not None
-            and crc32(text[:4096].encode("utf-8", "replace")) % _CHECKED_SHARE == 0
+            and crc32(text[-_TOLD_BY:].encode("utf-8", "replace")) % _CHECKED_SHARE == 0
             and text != self._exact(context)
         ):
             raise NotAlikeError
@@ -200,6 +202,10 @@ class QuickTemplate:
         if self._knows_tools:
             return True
         return not context["tools"] and not any("tool_calls" in m for m in context["messages"])
+
+
+def _no_escape(_name: str) -> bool:
+    return False
 
 
 def _refuse(message: str) -> None:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from packcli.contract.errors import InputError, Rejection
+from packcli.encode.text.formats import FORMATS
 from packcli.encode.text.marks import ANY_MARK, CLOSE, OPEN
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from packcli.encode.text.formats import Format
     from packcli.encode.text.template import ChatTemplate
-
-_START, _END, _HEADER = "<|im_start|>", "<|im_end|>", "assistant\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,37 +56,52 @@ class SpanFinder(Protocol):
 
 
 def choose_finder(template: ChatTemplate, added: Collection[str]) -> SpanFinder:
-    """Choose by what the template says: its own tags first, else ChatML.
+    """Choose by what the template says: its own tags first, else a known format.
 
     Raises:
         InputError: neither is there; answers are never guessed.
     """
     if template.marks_answers:
         return tagged_spans
-    if {_START, _END} <= set(added) and _START in template.source and _END in template.source:
-        return chatml_spans
+    for known in FORMATS:
+        if known.fits(template.source, added):
+            return partial(framed_spans, known)
+    names = ", ".join(known.name for known in FORMATS)
     raise InputError(
-        "the chat template is neither ChatML nor marks answers; put {% generation %} and "
-        "{% endgeneration %} around what the assistant says in chat_template.jinja"
+        f"the chat template is neither ChatML nor another known format ({names}), and does not "
+        "mark answers; put {% generation %} and {% endgeneration %} around what the assistant "
+        "says in chat_template.jinja"
     )
 
 
-def chatml_spans(pieces: Sequence[str]) -> list[Span]:
-    """From behind `<|im_start|>assistant` and its newline to `<|im_end|>`, which is included."""
+def framed_spans(known: Format, pieces: Sequence[str]) -> list[Span]:
+    """From behind the header of an answer to the token that ends it, which is included."""
     spans: list[Span] = []
-    start = None
+    start: tuple[int, int] | None = None
     for place in range(1, len(pieces), 2):
-        token = pieces[place]
-        if token == _START:
-            if start is not None:
-                raise Rejection("template_error", f"the template did not end answer {len(spans)}")
-            start = place + 1 if pieces[place + 1].startswith(_HEADER) else None
-        elif token == _END and start is not None:
-            spans.append(Span(start, len(_HEADER), place))
+        if start is None:
+            start = known.opened(pieces, place)
+        elif pieces[place] in known.ends:
+            spans.append(Span(*start, place))
             start = None
-    if start is not None:
-        raise Rejection("template_error", "the template did not end the last answer")
+        elif pieces[place] in known.turns:
+            if not (known.others and _nothing(pieces, start, place)):
+                raise _endless(len(spans))
+            start = known.opened(pieces, place)
+    if start is not None and not (known.others and _nothing(pieces, start, len(pieces))):
+        if not known.open:
+            raise Rejection("template_error", "the template did not end the last answer")
+        spans.append(_closed(pieces, start, len(pieces) - 1, len(pieces[-1])))
     return spans
+
+
+def _nothing(pieces: Sequence[str], start: tuple[int, int], stop: int) -> bool:
+    first, skip = start
+    return not (pieces[first][skip:] + "".join(pieces[first + 1 : stop])).strip()
+
+
+def _endless(answer: int) -> Rejection:
+    return Rejection("template_error", f"the template did not end answer {answer}")
 
 
 def tagged_spans(pieces: Sequence[str]) -> list[Span]:

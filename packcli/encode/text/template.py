@@ -4,116 +4,21 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
-from jinja2 import nodes
-from jinja2.exceptions import SecurityError, TemplateError
-from jinja2.ext import Extension, loopcontrols
-from jinja2.sandbox import ImmutableSandboxedEnvironment
-from jinja2.utils import Namespace
+from jinja2.exceptions import TemplateError
 
 from packcli.contract.errors import InputError, Rejection
-from packcli.encode.text.marks import CLOSE, OPEN
 from packcli.encode.text.quick_template import QuickTemplate
+from packcli.encode.text.sandbox import OUTPUT_LIMIT, RENDER_SECONDS, environment, seconds, to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
-    from jinja2.parser import Parser
-
-OUTPUT_LIMIT = 2**26
-"""Characters that one rendering may have."""
 
 _GENERATION = re.compile(r"\{%[-+]?\s*generation\s*[-+]?%\}")
 _PROBE = "packcli probe"
-
-
-class _GenerationTag(Extension):
-    """`{% generation %}`: the block is rendered between two marks, wherever it ends up."""
-
-    tags = {"generation"}  # noqa: RUF012 - jinja2 declares it so
-
-    def parse(self, parser: Parser) -> nodes.Node:
-        line = next(parser.stream).lineno
-        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
-        return nodes.CallBlock(self.call_method("_mark"), [], [], body).set_lineno(line)
-
-    def _mark(self, caller: Callable[[], str]) -> str:
-        return f"{OPEN}{caller()}{CLOSE}"
-
-
-class _TemplateNamespace(Namespace):
-    """A namespace that stores no underscored names."""
-
-    def __init__(*args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - `self` may be a key
-        names = dict(*args[1:], **kwargs)
-        for name in names:
-            _refuse_private(name)
-        Namespace.__init__(args[0], names)
-
-    def __setitem__(self, name: str, value: object) -> None:
-        _refuse_private(name)
-        super().__setitem__(name, value)
-
-
-def _refuse_private(name: str) -> None:
-    if name.startswith("_"):
-        raise SecurityError(f"a chat template may not store {name!r} in a namespace")
-
-
-class _TemplateDict:
-    """The name `dict` in a template: callable, without attributes to climb on."""
-
-    def __call__(self, *args: Any, **kwargs: Any) -> dict[Any, Any]:  # noqa: ANN401 - as the builtin
-        return dict(*args, **kwargs)
-
-    def fromkeys(self, *args: Any) -> dict[Any, Any]:  # noqa: ANN401 - as the builtin
-        return dict.fromkeys(*args)
-
-
-def _to_json(
-    value: object,
-    ensure_ascii: bool = False,  # noqa: FBT001, FBT002 - a filter's options come by place
-    indent: int | None = None,
-    separators: tuple[str, str] | None = None,
-    sort_keys: bool = False,  # noqa: FBT001, FBT002 - a filter's options come by place
-) -> str:
-    return json.dumps(
-        value,
-        ensure_ascii=ensure_ascii,
-        indent=indent,
-        separators=separators,
-        sort_keys=sort_keys,
-    )
-
-
-def _raise(message: str) -> None:
-    raise TemplateError(message)
-
-
-def _now(layout: str) -> str:
-    return datetime.now().strftime(layout)  # noqa: DTZ005 - local time, as transformers has it
-
-
-def environment() -> ImmutableSandboxedEnvironment:
-    """Build the sandbox.
-
-    Matches transformers' `_compile_jinja_template` (utils/chat_template_utils.py, 5.24).
-    """
-    made = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[_GenerationTag, loopcontrols]
-    )
-    made.filters["tojson"] = _to_json
-    names: dict[str, Any] = {
-        "raise_exception": _raise,
-        "strftime_now": _now,
-        "dict": _TemplateDict(),
-        "namespace": _TemplateNamespace,
-    }
-    made.globals.update(names)
-    return made
 
 
 class ChatTemplate:
@@ -149,7 +54,7 @@ class ChatTemplate:
     def prepare_quick(self) -> None:
         """Find out whether a faster engine renders alike, and use it then."""
         try:
-            self._quick = QuickTemplate(self.source, _to_json, self._exact, self._variables)
+            self._quick = QuickTemplate(self.source, to_json, self._exact, self._variables)
         except Exception:  # noqa: BLE001 - a library that may do anything when it does not fit
             self._quick = None
         self._used = self._quick
@@ -206,11 +111,12 @@ class ChatTemplate:
         blocks: list[str] = []
         left = OUTPUT_LIMIT
         try:
-            for block in self._template.generate(context):
-                left -= len(block)
-                if left < 0:
-                    break
-                blocks.append(block)
+            with seconds(RENDER_SECONDS):
+                for block in self._template.generate(context):
+                    left -= len(block)
+                    if left < 0:
+                        break
+                    blocks.append(block)
         except Exception as error:  # noqa: BLE001 - a template runs any expression on any data
             message = f"the chat template refuses: {_line(error)}; change the record"
             raise Rejection("template_error", message) from None

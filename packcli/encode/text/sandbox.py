@@ -1,0 +1,162 @@
+"""The sandbox in which chat templates run: as transformers has it, and with bounds."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import threading
+from contextlib import contextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, cast
+
+from jinja2 import nodes
+from jinja2.exceptions import SecurityError, TemplateError
+from jinja2.ext import Extension, loopcontrols
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.utils import Namespace
+
+from packcli.encode.text.marks import CLOSE, OPEN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from jinja2.parser import Parser
+    from jinja2.runtime import Context
+
+OUTPUT_LIMIT = 2**26
+"""Characters that one rendering may have."""
+
+RENDER_SECONDS = 4.0
+"""Processor time that one rendering may take."""
+
+
+class _GenerationTag(Extension):
+    """`{% generation %}`: the block is rendered between two marks, wherever it ends up."""
+
+    tags = {"generation"}  # noqa: RUF012 - jinja2 declares it so
+
+    def parse(self, parser: Parser) -> nodes.Node:
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+        return nodes.CallBlock(self.call_method("_mark"), [], [], body).set_lineno(line)
+
+    def _mark(self, caller: Callable[[], str]) -> str:
+        return f"{OPEN}{caller()}{CLOSE}"
+
+
+class _TemplateNamespace(Namespace):
+    """A namespace that stores no underscored names."""
+
+    def __init__(*args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - `self` may be a key
+        names = dict(*args[1:], **kwargs)
+        for name in names:
+            _refuse_private(name)
+        Namespace.__init__(args[0], names)
+
+    def __setitem__(self, name: str, value: object) -> None:
+        _refuse_private(name)
+        super().__setitem__(name, value)
+
+
+def _refuse_private(name: str) -> None:
+    if name.startswith("_"):
+        raise SecurityError(f"a chat template may not store {name!r} in a namespace")
+
+
+class _TemplateDict:
+    """The name `dict` in a template: callable, without attributes to climb on."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> dict[Any, Any]:  # noqa: ANN401 - as the builtin
+        return dict(*args, **kwargs)
+
+    def fromkeys(self, *args: Any) -> dict[Any, Any]:  # noqa: ANN401 - as the builtin
+        return dict.fromkeys(*args)
+
+
+def to_json(
+    value: object,
+    ensure_ascii: bool = False,  # noqa: FBT001, FBT002 - a filter's options come by place
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,  # noqa: FBT001, FBT002 - a filter's options come by place
+) -> str:
+    """Write JSON as transformers' filter does."""
+    return json.dumps(
+        value,
+        ensure_ascii=ensure_ascii,
+        indent=indent,
+        separators=separators,
+        sort_keys=sort_keys,
+    )
+
+
+def _raise(message: str) -> None:
+    raise TemplateError(message)
+
+
+def _now(layout: str) -> str:
+    return datetime.now().strftime(layout)  # noqa: DTZ005 - local time, as transformers has it
+
+
+class _Sandbox(ImmutableSandboxedEnvironment):
+    """Refuses arithmetic that one operation makes endless: an alarm cannot stop it."""
+
+    intercepted_binops = frozenset({"*", "**", "%"})
+
+    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:  # noqa: ANN401 - as jinja2 declares it
+        if _size(operator, left, right) > OUTPUT_LIMIT:
+            raise SecurityError(f"a chat template may not make so much with {operator}")
+        return super().call_binop(context, operator, left, right)
+
+
+def _size(operator: str, left: Any, right: Any) -> int:  # noqa: ANN401 - what a template computes with
+    """Estimate how many characters or bits an operation makes, from above."""
+    if operator == "%":
+        widths = re.findall(r"\d+|\*", left) if isinstance(left, str) else []
+        return max((OUTPUT_LIMIT + 1 if w == "*" else int(f"{w:.12}") for w in widths), default=0)
+    if isinstance(left, int) and isinstance(right, int):
+        return left.bit_length() * right if operator == "**" else 0
+    for many, one in ((left, right), (right, left)):
+        if operator == "*" and isinstance(many, int) and isinstance(one, str | list | tuple):
+            return len(cast("str", one)) * many
+    return 0
+
+
+@contextmanager
+def seconds(limit: float) -> Generator[None]:
+    """Stop what runs for longer, by a timer that counts the time of this process alone.
+
+    Only the main thread can be stopped so; encode renders nowhere else.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGVTALRM, _stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, limit)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+def _stop(_number: int, _frame: object) -> None:
+    raise TemplateError(f"it takes longer than {RENDER_SECONDS:g} seconds")
+
+
+def environment() -> ImmutableSandboxedEnvironment:
+    """Build the sandbox.
+
+    Matches transformers' `_compile_jinja_template` (utils/chat_template_utils.py, 5.24).
+    """
+    made = _Sandbox(trim_blocks=True, lstrip_blocks=True, extensions=[_GenerationTag, loopcontrols])
+    made.filters["tojson"] = to_json
+    names: dict[str, Any] = {
+        "raise_exception": _raise,
+        "strftime_now": _now,
+        "dict": _TemplateDict(),
+        "namespace": _TemplateNamespace,
+    }
+    made.globals.update(names)
+    return made

@@ -1,0 +1,1 @@
+"""Export: packs in the files of another trainer, and a plain account of what does not fit."""

@@ -1,0 +1,28 @@
+"""The shelf of targets: one file each, found by name, imported when asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, cast
+
+from packcli.contract.errors import UsageError
+
+if TYPE_CHECKING:
+    from packcli.export.target import TargetFile
+
+
+def names() -> list[str]:
+    """Return the targets from the folder's listing: none is imported."""
+    return sorted(module.name.replace("_", "-") for module in iter_modules(__path__))
+
+
+def load(name: str) -> TargetFile:
+    """Import one target's file.
+
+    Raises:
+        UsageError: there is no target of that name.
+    """
+    if name not in names():
+        raise UsageError(f"no target is called {name!r}; there are {', '.join(names())}")
+    return cast("TargetFile", import_module(f"{__name__}.{name.replace('-', '_')}"))

@@ -1,0 +1,69 @@
+"""`plan -o`, `pack --plan` and mixtures on the command line."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from packcli.cli.pack import describe
+from packcli.cli.planning import weighed
+from packcli.pack.run import PackSummary
+
+
+def test_a_plan_is_written_and_filled(call, encoded, tmp_path):
+    plan, packed = tmp_path / "plan.parquet", tmp_path / "packed"
+    assert call("plan", encoded(), "--capacity", "1024", "-o", plan).status == 0
+    ended = call("pack", encoded(), "--plan", plan, "-o", packed, "--json")
+    assert ended.status == 0
+    summary = json.loads(ended.out)
+    assert (summary["capacity"], summary["samples"], summary["excess"]) == (1024, 84, 0)
+
+
+def test_flags_beside_a_plan_are_refused(call, encoded, tmp_path):
+    plan = tmp_path / "plan.json"
+    call("plan", encoded(), "-o", plan)
+    ended = call("pack", encoded(), "--plan", plan, "-o", tmp_path / "out", "--seed", "1")
+    assert ended.status == 2
+    assert "leave out --seed" in ended.err
+    ended = call("pack", f"{encoded()}:2", "--plan", plan, "-o", tmp_path / "out")
+    assert "leave out epochs" in ended.err
+
+
+def test_one_plan_is_written_at_a_time(call, encoded, tmp_path):
+    ended = call("plan", encoded(), "--capacity", "1,2", "-o", tmp_path / "plan.json")
+    assert (ended.status, "one capacity" in ended.err) == (2, True)
+
+
+def test_lengths_are_one_source(call, tmp_path):
+    (tmp_path / "lengths.txt").write_text("1 2")
+    ended = call("plan", tmp_path / "lengths.txt", tmp_path / "lengths.txt")
+    assert (ended.status, "several sources" in ended.err) == (2, True)
+
+
+def test_a_mixture_says_what_it_drew(call, encoded, tmp_path):
+    ended = call("pack", f"{encoded()}:1.5", "-o", tmp_path / "mixed", "--seed", "1", "--json")
+    assert json.loads(ended.out)["samples"] == 84 + 42
+    ended = call("pack", f"{encoded()}:0", "-o", tmp_path / "none")
+    assert (ended.status, "epochs above 0" in ended.err) == (2, True)
+
+
+def test_windows_say_what_they_cost():
+    summary = PackSummary(8192, "binpack", packs=1002, lower_bound=1000, excess=2, windows=3)
+    text = "windows  3, planned one after the other; at most 0.200 % more packs"
+    assert text in describe(summary)
+    assert "windows" not in describe(replace(summary, windows=1))
+
+
+def test_a_colon_may_be_part_of_a_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a:2").mkdir()
+    paths = [Path("a:2"), Path("b"), Path("c:x")]
+    assert weighed(["a:2", "b", "c:x"]) == (paths, None)
+    assert weighed(["a:2:0.5", "b"]) == ([Path("a:2"), Path("b")], [0.5, 1.0])
+
+
+@pytest.mark.parametrize("name", ["nan", "inf", "-1"])
+def test_epochs_are_numbers_above_zero(call, encoded, tmp_path, name):
+    ended = call("pack", f"{encoded()}:{name}", "-o", tmp_path / "out")
+    assert (ended.status, "epochs above 0" in ended.err) == (2, True)
