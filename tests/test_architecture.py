@@ -110,7 +110,9 @@ def test_no_machine_path_is_committed():
     assert found == []
 
 
-@pytest.mark.parametrize("shelf", ["families", "pack/strategies", "verify/kernels"])
+@pytest.mark.parametrize(
+    "shelf", ["families", "pack/strategies", "verify/kernels", "export/targets"]
+)
 def test_a_shelf_lists_its_parts_without_importing_them(shelf):
     module = f"packcli.{shelf.replace('/', '.')}"
     code = (

@@ -152,9 +152,9 @@ def write_tiny(folder, samples, tokens=24):
             labels = ids.copy()
             labels[np.cumsum(lengths) - lengths] = -100
             names = boxed([f"tiny:{first + number}" for number in range(count)])
-            columns = {"input_ids": ids, "labels": labels, "sample_ids": names,
-                       "sample_sources": names,
-                       "sample_digests": rng.integers(0, 256, (count, 16), dtype=np.uint8)}  # fmt: skip
+            digests = rng.integers(0, 256, (count, 16), dtype=np.uint8)
+            columns = {"input_ids": ids, "labels": labels, "sample_ids": names}
+            columns |= {"sample_sources": names, "sample_digests": digests}
             axes = {Axis.TOKEN: Offsets.from_lengths(lengths)}
             writer.write(Packs(facts, Offsets.unit(count), axes, columns))
             first += count

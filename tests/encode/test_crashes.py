@@ -65,7 +65,8 @@ def test_a_run_that_died_in_its_own_process_is_rescued_when_it_is_run_again(
     path = write_lines(tmp_path / "a.jsonl", records)
     script = (
         "import pickle, sys; from pathlib import Path; import crashing\n"
-        "from packcli.encode import run as stage; from packcli.encode.options import EncodeOptions\n"
+        "from packcli.encode import run as stage\n"
+        "from packcli.encode.options import EncodeOptions\n"
         "job = crashing.CrashingJob(Path(sys.argv[1]), None, EncodeOptions())\n"
         "job = pickle.loads(pickle.dumps(job))\n"
         "stage.encode([Path(sys.argv[2])], job, stage.Writing(Path(sys.argv[3])))"

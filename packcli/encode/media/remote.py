@@ -79,7 +79,7 @@ def _fetch_once(url: SplitResult, policy: RemotePolicy, deadline: float) -> byte
     address = _address(url.hostname, port, policy)
     connection = http.client.HTTPConnection(url.hostname, port)
     # the address that was checked, not another look-up of the name
-    connection.sock = _connect(url, (address, port), deadline)
+    connected = connection.sock = _connect(url, (address, port), deadline)
     try:
         path = (url.path or "/") + (f"?{url.query}" if url.query else "")
         headers = {"User-Agent": "packcli", "Accept-Encoding": "identity"}
@@ -89,7 +89,7 @@ def _fetch_once(url: SplitResult, policy: RemotePolicy, deadline: float) -> byte
             return answer.headers.get("Location") or ""
         if answer.status != http.client.OK:
             raise _Refused(f"status {answer.status}")
-        return _body(answer, connection.sock, policy, deadline)
+        return _body(answer, connected, policy, deadline)
     finally:
         connection.close()
 
@@ -111,7 +111,7 @@ def _connect(url: SplitResult, at: tuple[str, int], deadline: float) -> socket.s
 
 def _body(
     answer: http.client.HTTPResponse,
-    connected: socket.socket | None,
+    connected: socket.socket,
     policy: RemotePolicy,
     deadline: float,
 ) -> bytes:
@@ -128,11 +128,8 @@ def _body(
     return b"".join(parts)
 
 
-def _block(
-    answer: http.client.HTTPResponse, connected: socket.socket | None, deadline: float
-) -> bytes:
-    if connected is not None:
-        connected.settimeout(_left(deadline))
+def _block(answer: http.client.HTTPResponse, connected: socket.socket, deadline: float) -> bytes:
+    connected.settimeout(_left(deadline))
     return answer.read1(_BLOCK)
 
 

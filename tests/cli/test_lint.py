@@ -1,0 +1,95 @@
+"""`packcli lint`, and `packcli encode --dry-run`: what encode would do, and nothing written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+DATA = Path(__file__).resolve().parents[2] / "sample_data"
+GOOD = {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}]}
+
+
+@pytest.fixture
+def records(tmp_path):
+    path = tmp_path / "in" / "a.jsonl"
+    path.parent.mkdir()
+    lines = [json.dumps(GOOD), '{"id": "\x1b[2J"', "", json.dumps(GOOD), json.dumps({"a": 1})]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+MODEL = ("--model", DATA / "models" / "text", "--no-progress")
+
+
+def test_lint_names_every_bad_record(call, records):
+    ended = call("lint", records, *MODEL)
+    assert ended.status == 1
+    lines = ended.out.splitlines()
+    assert lines[0].startswith("a.jsonl:2: not valid JSON")
+    assert lines[0].endswith("[bad_json]")
+    assert lines[1].startswith("a.jsonl:5: no known shape: found a")
+    assert lines[2] == "4 records: 2 good, 2 bad"
+    assert "50.00 %, allowed 1.00 %" in ended.err
+    assert sorted(path.name for path in records.parent.iterdir()) == ["a.jsonl"]
+    assert call("lint", records, *MODEL, "--max-reject-rate", 0.5).status == 0
+
+
+def test_lint_as_json(call, records):
+    ended = call("lint", records, *MODEL, "--json", "--max-findings", 1, "--limit", 3)
+    assert (ended.document["records"], ended.document["rejected"]) == (3, 1)
+    (finding,) = ended.document["findings"]
+    assert (finding["file"], finding["line"], finding["code"]) == ("a.jsonl", 2, "bad_json")
+
+
+def test_lint_says_how_many_it_left_out(call, records):
+    shown = call("lint", records, *MODEL, "--max-findings", 1).out
+    assert "… and 1 more; --max-findings 0 names all" in shown
+    assert call("lint", records, *MODEL, "--max-findings", 0).out.count("[bad_") == 2
+
+
+def test_lint_gives_the_reasons_of_encode(call, tmp_path):
+    bad = DATA / "bad_records"
+    files = sorted(bad.rglob("*.jsonl"))
+    assert files
+    for path in files[:6]:
+        flags = ("--model", DATA / "models" / "qwen3_vl", "--no-progress", "--json")
+        linted = call("lint", path, *flags).document
+        encoded = call("encode", path, *flags, "-o", tmp_path / path.parent.name).document
+        assert linted["reasons"] == encoded["reasons"]
+
+
+def test_a_dry_run_writes_nothing(call, records, tmp_path):
+    shown = call("encode", records, *MODEL, "--dry-run", "--max-reject-rate", 1)
+    assert shown.status == 0
+    assert "encoded  2 of 4 records, nothing written" in shown.out
+    assert "up to    samples" in shown.out
+    document = call("encode", records, *MODEL, "--dry-run", "--json").document
+    assert sum(part["samples"] for part in document["lengths"]) == document["kept"] == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["in"]
+
+
+def test_encode_without_an_output_is_a_mistake(call, records):
+    ended = call("encode", records, *MODEL)
+    assert ended.status == 2
+    assert "--output" in ended.err
+
+
+def test_a_fault_of_packcli_ends_with_its_own_status(call, records, tmp_path, monkeypatch):
+    def fail(_record):
+        raise ZeroDivisionError("surprise")
+
+    monkeypatch.setattr("packcli.encode.encoder.read_record", fail)
+    ended = call("encode", records, *MODEL, "-o", tmp_path / "out")
+    assert ended.status == 70
+    assert "failed itself on 3 records" in ended.err
+    first = (tmp_path / "out" / "rejected.jsonl").read_text().splitlines()[0]
+    assert "a.jsonl:1: packcli failed on it (ZeroDivisionError" in first
+
+
+def test_progress_tells_rate_and_rejects(call, records, tmp_path, monkeypatch):
+    monkeypatch.setattr("packcli.cli.progress._SECONDS", 0.0)
+    shown = call("lint", records, *MODEL[:2])
+    assert "lint: 1 of 1 parts, 4 records, " in shown.err
+    assert " a second, 2 rejected" in shown.err
