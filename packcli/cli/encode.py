@@ -90,7 +90,10 @@ def end(summary: EncodeSummary, max_reject_rate: float, where: str) -> None:
     if faults := summary.warnings["packcli_fault"]:
         click.echo(f"packcli: failed itself on {faults} records; {where}, and report it", err=True)
         sys.exit(PackcliError.exit_code)
-    if summary.records == 0 or summary.rejected > max_reject_rate * summary.records:
+    if summary.records == 0:
+        click.echo("packcli: the inputs hold no records; nothing was encoded", err=True)
+        sys.exit(1)
+    if summary.rejected > max_reject_rate * summary.records:
         share = summary.rejected / max(1, summary.records)
         click.echo(
             f"packcli: {summary.rejected} of {summary.records} records rejected "

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _EPILOG = """\b
 Examples, on the bundled data:
   packcli lint sample_data/chats.jsonl --model sample_data/models/qwen3_vl
-  packcli lint sample_data/chats.jsonl --model sample_data/models/text --json
+  packcli lint sample_data/chats.jsonl --model sample_data/models/qwen2_5_vl --json
 """
 
 

@@ -134,5 +134,6 @@ def describe(summary: PackSummary) -> str:
             f"windows  {summary.windows:,}, planned one after the other; at most {loss:.3f} % more "
             "packs than all samples at once (--window)"
         )
-    lines += [f"rejected {count:,} {code}" for code, count in sorted(summary.reasons.items())]
+    where = f"; see {summary.output}/rejected.jsonl"
+    lines += [f"rejected {n:,} {code}{where}" for code, n in sorted(summary.reasons.items())]
     return "\n".join(lines)

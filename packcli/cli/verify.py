@@ -126,6 +126,8 @@ def command(
     """
     from packcli.verify.run import verify
 
+    if level == "contract" and (flags["gpu"] or flags["names"]):
+        raise UsageError("--level contract runs no kernel; drop --gpu and --kernel, or the level")
     options = _levels(level, model, flags)
     facts = _facts(model)
     verdict = verify(list(paths), facts=facts, max_findings=max_findings, **options)

@@ -66,7 +66,7 @@ def run(work: Callable[[Callable[[int], None]], Result]) -> Ended[Result]:
     return Ended(value, died=False, first=first, last=last, status=process.exitcode)
 
 
-def _received(pipe: Connection) -> tuple[str, Any] | None:
+def _received(pipe: Any) -> tuple[str, Any] | None:  # noqa: ANN401 - its class differs by system
     try:
         return pipe.recv()
     except EOFError:

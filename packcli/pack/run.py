@@ -159,7 +159,7 @@ def _check_apart(inputs: list[Path], output: Path) -> None:
         raise UsageError(f"{output} is an input too; name another folder to write")
     for path, folder in zip(inputs, folders, strict=True):
         if folders.count(folder) > 1:
-            raise UsageError(f"{path} is named twice; every sample is packed once")
+            raise UsageError(f"{path} is named twice; name it once, as {path}:EPOCHS for repeats")
 
 
 def _planned(

@@ -55,6 +55,7 @@ def check_against(dataset: Sequence[Target], origin: Sequence[Target], verdict: 
         verdict.skipped.update(dict.fromkeys(_CODES, reason))
         return
     held, given = _hashes(dataset, verdict), _hashes(origin, verdict)
+    verdict.checked["compared"] += len(held)
     alone = _named(dataset, _beyond(held, given))
     gone = _named(origin, _beyond(given, held))
     rejected = frozenset[str]().union(*(_rejected(target.path) for target in dataset))

@@ -12,19 +12,25 @@ if TYPE_CHECKING:
 
 def render(verdict: Verdict) -> str:
     """Say in a few lines what was checked, what was found, and whether it passed."""
-    checked = verdict.checked
-    lines = [
-        f"contract {checked['packs']:,} packs, {checked['samples']:,} samples, "
-        f"{checked['tokens']:,} tokens in {checked['shards']:,} shards: "
-        + (f"{sum(verdict.counts.values()):,} findings" if verdict.counts else "every rule holds")
-    ]
+    checked, found = verdict.checked, sum(verdict.counts.values())
+    seen = ", ".join(_counted(checked[noun], noun) for noun in ("packs", "samples", "tokens"))
+    held = _counted(found, "findings") if found else "every rule holds"
+    lines = [f"contract {seen} in {_counted(checked['shards'], 'shards')}: {held}"]
+    if checked["compared"]:
+        lines.append(
+            f"source   {_counted(checked['compared'], 'samples')} compared with the origin"
+        )
     lines += [proof_line(proof) for proof in verdict.proofs]
     lines += [f"finding  {f.code}: {f.where()}: {f.message}" for f in verdict.findings]
-    hidden = sum(verdict.counts.values()) - len(verdict.findings)
+    hidden = found - len(verdict.findings)
     lines += [f"finding  … and {hidden:,} more"] if hidden else []
     lines += [f"skipped  {code}: {why}" for code, why in sorted(verdict.skipped.items())]
     lines.append(f"verdict  {'PASSED' if verdict.passed else 'FAILED'}")
     return "\n".join(plain(line) for line in lines)
+
+
+def _counted(number: int, nouns: str) -> str:
+    return f"{number:,} {nouns.removesuffix('s') if number == 1 else nouns}"
 
 
 def proof_line(proof: Proof) -> str:

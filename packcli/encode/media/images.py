@@ -26,6 +26,9 @@ MAX_PIXELS = 178_956_970
 _ORIENTATION = 0x0112
 _SIDEWAYS = (5, 6, 7, 8)
 _LATE_CHUNKS = (b"eXIf", b"XML:com.adobe.xmp", b"Raw profile type exif")
+_NO_RGB = frozenset({"La"})
+"""Pillow's modes without a way to RGB; only readers that are not its own open such images."""
+
 _STRIPS, _TILES = (273, 279), (324, 325)
 
 
@@ -65,7 +68,7 @@ def image_size(source: Source, policy: ImagePolicy) -> ImageSize:
     Matches the size after Pillow's `ImageOps.exif_transpose` of the decoded image.
 
     Raises:
-        Rejection: `media_undecodable` or `media_too_large`.
+        Rejection: `media_undecodable`, `media_too_large` or `image_mode_unsupported`.
     """
     with source.open() as stream:
         plain = None if policy.decode else plain_size(stream)
@@ -102,6 +105,9 @@ def _check_pixels(image: Image.Image, name: str, limit: int) -> None:
 
 
 def _describe(image: Image.Image, stream: BinaryIO, name: str, policy: ImagePolicy) -> ImageSize:
+    if image.mode in _NO_RGB:
+        message = f"{name}: mode {image.mode} cannot become RGB; save it as RGB"
+        raise Rejection("image_mode_unsupported", message)
     kind = image.format or ""
     width, height = image.size
     if policy.exif == "apply" and _turned(image, stream):

@@ -230,5 +230,5 @@ def _weight(message: JsonObject, where: str) -> float | None:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if number and 0 <= value <= _LARGEST_WEIGHT:
         return float(value)
-    message = f"{where}: the loss weight is {value!r:.40}; give a number from 0 to 1e30"
-    raise Rejection("bad_record", message)
+    expected = "give a number from 0 to 1e30"
+    raise Rejection("bad_record", f"{where}: the loss weight is {value!r:.40}; {expected}")

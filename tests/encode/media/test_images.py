@@ -336,3 +336,19 @@ def test_damaged_bytes_give_a_size_or_a_rejection(name, seed):
         except Exception:  # noqa: BLE001 - what the loader raises is not the question
             return
     assert found == expected
+
+
+def test_a_mode_that_cannot_become_rgb(monkeypatch):
+    """Pillow's own formats all can; one that somebody registered need not."""
+
+    class Odd(ImageFile.ImageFile):
+        format = "ODD"
+
+        def _open(self):
+            self._size, self._mode = (4, 4), "La"
+
+    monkeypatch.setitem(Image.OPEN, "ODD", (Odd, lambda prefix: prefix.startswith(b"ODD!")))
+    monkeypatch.setattr(Image, "ID", [*Image.ID, "ODD"])
+    with pytest.raises(Rejection, match="mode La cannot become RGB") as caught:
+        image_size(Source("a.odd", None, b"ODD!", 4), ImagePolicy())
+    assert caught.value.code == "image_mode_unsupported"

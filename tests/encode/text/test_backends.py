@@ -123,6 +123,7 @@ def test_a_part_in_which_ids_differ_is_encoded_again(lines, tmp_path, monkeypatc
         found = honest(self, texts)
         return FlatIds(found.ids + ("Question 599? 你好" in "".join(texts)), found.bounds)
 
+    monkeypatch.setattr(stage, "SMALL_INPUT", 0)
     monkeypatch.setattr(backends, "_CHECKED_SHARE", 1)
     monkeypatch.setattr(backends.FastBackend, "encode_many", lying)
     summary = encoded(lines, tmp_path / "lying", "auto")
@@ -143,3 +144,11 @@ def test_a_token_across_an_edge_is_found_in_a_long_text(tiny, monkeypatch):
     long = tiny.encode(read_record(chat("a", "\nYes" + "x" * 5000)))
     assert np.flatnonzero(short.labels + 100)[0] == np.flatnonzero(long.labels + 100)[0]
     assert max(asked) < 200
+
+
+def test_small_inputs_stay_with_the_reference(lines, tmp_path, monkeypatch):
+    def refuse(*_):
+        raise AssertionError
+
+    monkeypatch.setattr(backends.FastBackend, "encode_many", refuse)
+    assert encoded(lines, tmp_path / "small", "auto").kept == 600

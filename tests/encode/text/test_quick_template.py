@@ -13,7 +13,8 @@ from tests.encode.conftest import CHATML
 pytest.importorskip("minijinja")
 
 CALLS = [{"type": "function", "function": {"name": "f", "arguments": {"huge": 1e22}}}]
-PRINTED = "{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}" + (
+PRINTED = (
+    "{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}"
     "{{ c.function.arguments.huge }}{% endfor %}{% endfor %}"
 )
 
