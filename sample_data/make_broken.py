@@ -288,6 +288,11 @@ def _conserved(draft: Draft, target: Path) -> None:
     digests = [digest for row in draft.rows for digest in row["sample_digests"]]
     flat = np.frombuffer(bytes.fromhex("".join(digests)), np.uint8).reshape(-1, 16)
     draft.manifest["digest"] = spell_total(digest_total(flat))
+    samples = len(digests)
+    tokens = sum(row["length"] for row in draft.rows)
+    counted = {"packs": len(draft.rows), "samples": samples, "tokens": tokens}
+    draft.manifest["counts"] |= counted
+    draft.manifest["inputs"][0]["samples"] = samples
     _close(draft, target)
 
 

@@ -166,7 +166,13 @@ COLUMNS: tuple[Column, ...] = (
     ),
     Column("sample_ids", "string", _S, "the record's id, else file:line"),
     Column("sample_sources", "string", _S, "file:line of the record"),
-    Column("sample_digests", "digest", _S, "BLAKE2b-128 over ids, labels and grids, hex", width=16),
+    Column(
+        "sample_digests",
+        "digest",
+        _S,
+        "BLAKE2b-128 over ids, labels, grids and media, hex",
+        width=16,
+    ),
 )
 
 BY_NAME: dict[str, Column] = {column.name: column for column in COLUMNS}

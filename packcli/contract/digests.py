@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
@@ -18,13 +19,15 @@ SIZE = 16
 
 
 def sample_digests(packs: Packs) -> NDArray[np.uint8]:
-    """Digest ids, labels and grids of every sample, and weights where there are any.
+    """Digest ids, labels, grids and media of every sample, and weights where there are any.
 
-    It is what catches a changed token, a masked label or two swapped samples of equal length.
+    It is what catches a changed token, a masked label, another picture, or two swapped samples
+    of equal length.
 
     Returns:
         (S, 16) uint8: BLAKE2b-128 over little-endian int32 ids, labels, image and video grids,
-        and float32 weights, each preceded by its element count.
+        float32 seconds and weights, each preceded by its element count; then, of a sample with
+        media, JSON of what the collator opens: kind, uri, height, width, frames and times.
     """
     parts = [
         (packs.columns[name].astype(kind, copy=False).tobytes(), BY_NAME[name].width, axis)
@@ -33,6 +36,7 @@ def sample_digests(packs: Packs) -> NDArray[np.uint8]:
             ("labels", Axis.TOKEN, "<i4"),
             ("image_grid_thw", Axis.IMAGE, "<i4"),
             ("video_grid_thw", Axis.VIDEO, "<i4"),
+            ("second_per_grid_ts", Axis.VIDEO, "<f4"),
             ("loss_scale", Axis.TOKEN, "<f4"),
         )
         if name in packs.columns
@@ -42,13 +46,31 @@ def sample_digests(packs: Packs) -> NDArray[np.uint8]:
         (memoryview(raw), 4 * width, packs.axes[axis].values.tolist()) for raw, width, axis in parts
     ]
     found: list[bytes] = []
+    media = _media(packs)
     for sample in range(packs.members.total):
         pieces: list[bytes | memoryview] = []
         for view, width, bounds in views:
             start, stop = bounds[sample], bounds[sample + 1]
             pieces += (stop - start).to_bytes(8, "little"), view[start * width : stop * width]
+        if sample in media:
+            pieces.append(media[sample])
         found.append(blake2b(b"".join(pieces), digest_size=SIZE).digest())
     return np.frombuffer(b"".join(found), dtype=np.uint8).reshape(-1, SIZE)
+
+
+def _media(packs: Packs) -> dict[int, bytes]:
+    """Spell what each sample with media names; samples without any are left out."""
+    if "media.uri" not in packs.columns:
+        return {}
+    names = ("kind", "uri", "height", "width", "frame_indices", "timestamps")
+    fields = [packs.columns[f"media.{name}"].tolist() for name in names]
+    bounds = packs.axes[Axis.MEDIUM]
+    spelled: dict[int, bytes] = {}
+    for sample in np.flatnonzero(bounds.lengths).tolist():
+        at = slice(int(bounds.values[sample]), int(bounds.values[sample + 1]))
+        told = [list(field[at]) for field in fields]
+        spelled[sample] = json.dumps(told, default=list).encode()
+    return spelled
 
 
 def digest_total(digests: NDArray[np.uint8]) -> int:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from packcli.contract.packs import Packs
     from packcli.contract.rows import Rows
+    from packcli.shards.manifest import Manifest
     from packcli.verify.targets import Target
 
 
@@ -160,6 +161,26 @@ def _check_identity(target: Target, identity: _Identity, verdict: Verdict) -> No
         words = "{} packs, {} samples, {} tokens"
         message = f"{words.format(*found)} with digest {digest}, "
         message += f"the manifest names {words.format(*expected)} with {target.manifest.digest}"
+        verdict.add(Finding("conservation", message))
+    else:
+        _check_counts(target.manifest, found, verdict)
+
+
+def _check_counts(manifest: Manifest, found: list[int], verdict: Verdict) -> None:
+    """What the manifest counts is what is there, and nothing that went in is unaccounted for."""
+    counts, packed = manifest.counts, manifest.kind == "packed"
+    names = ("packs", "samples", "tokens") if packed else ("kept", "kept", "tokens")
+    told = [counts.get(name) for name in names]
+    if told != found:
+        message = f"counts name {told} packs, samples and tokens, the shards hold {found}"
+        verdict.add(Finding("conservation", message))
+        return
+    given = [one.get("samples", 0) for one in manifest.inputs]
+    numbers = [*given, counts.get("rejected", 0)]
+    if not packed or manifest.options.get("epochs"):
+        return
+    if not all(isinstance(n, int) for n in numbers) or sum(given) != found[1] + numbers[-1]:
+        message = f"{given} samples went in, {found[1]} are here, {numbers[-1]} were rejected"
         verdict.add(Finding("conservation", message))
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import struct
 from dataclasses import replace
 from hashlib import blake2b
@@ -13,13 +14,15 @@ from packcli.contract.offsets import Offsets
 from tests.contract.making import MODELS, make_packs, make_samples
 
 
-def digest_of(ids, labels, *grids):
+def digest_of(ids, labels, *grids, media=()):
     """The digest as its documentation says, from plain lists."""
     state = blake2b(digest_size=16)
     for values in (ids, labels, *grids):
         state.update(len(values).to_bytes(8, "little"))
         flat = [n for v in values for n in (v if isinstance(v, list) else [v])]
         state.update(b"".join(struct.pack("<f" if type(n) is float else "<i", n) for n in flat))
+    if media and media[0]:
+        state.update(json.dumps(media).encode())
     return state.digest()
 
 
@@ -38,8 +41,13 @@ def test_digest_is_what_is_documented(family):
         told = [part("input_ids", Axis.TOKEN), part("labels", Axis.TOKEN)]
         if packs.facts.has_media:
             told += [part("image_grid_thw", Axis.IMAGE), part("video_grid_thw", Axis.VIDEO)]
+        seconds = "second_per_grid_ts" in packs.columns
+        told += [part("second_per_grid_ts", Axis.VIDEO)] if seconds else []
         told += [part("loss_scale", Axis.TOKEN)] if packs.facts.loss_scale else []
-        assert digests[sample].tobytes() == digest_of(*told)
+        names = ("kind", "uri", "height", "width", "frame_indices", "timestamps")
+        held = names if packs.facts.has_media else ()
+        media = [part(f"media.{name}", Axis.MEDIUM) for name in held]
+        assert digests[sample].tobytes() == digest_of(*told, media=media)
 
 
 def test_digest_of_one_text_sample_stays_the_same():
@@ -73,6 +81,17 @@ def test_every_number_counts(name):
         after = sample_digests(replace(packs, columns={**packs.columns, name: values}))
         sample = packs.axes[axis].segment_ids()[place]
         assert np.flatnonzero((before != after).any(axis=1)).tolist() == [sample]
+
+
+@pytest.mark.parametrize("name", ["uri", "height", "width", "frame_indices", "timestamps"])
+def test_what_the_collator_opens_counts(name):
+    packs = make_packs(np.random.default_rng(3), MODELS["qwen2_vl"], packs=8)
+    before, column = sample_digests(packs), packs.columns[f"media.{name}"]
+    values = column.copy()
+    values[0] = {"uri": "other.png", "frame_indices": [7], "timestamps": [9.5]}.get(name, 1234)
+    after = sample_digests(replace(packs, columns={**packs.columns, f"media.{name}": values}))
+    sample = packs.axes[Axis.MEDIUM].segment_ids()[0]
+    assert np.flatnonzero((before != after).any(axis=1)).tolist() == [sample]
 
 
 def test_wider_integers_give_the_same_digest():

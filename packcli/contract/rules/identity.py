@@ -55,7 +55,7 @@ def _digest(packs: Packs, rows: Rows) -> Iterator[Hit]:
     wrong = (packs.columns["sample_digests"] != sample_digests(packs)).any(axis=1)
     for sample in np.flatnonzero(wrong).tolist():
         row = int(np.searchsorted(packs.members.ends, sample, side="right"))
-        message = "ids, labels or grids are not those that encode wrote"
+        message = "ids, labels, grids or media are not those that encode wrote"
         yield Hit(row, message, sample - int(packs.members.values[row]))
 
 
