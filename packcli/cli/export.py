@@ -53,7 +53,11 @@ class _Targets(click.ParamType[str]):
     "--pad-to", type=click.IntRange(1), help="Tokens of equally long rows.  [default: capacity]"
 )
 @click.option(
-    "--pad-token", type=click.IntRange(0), default=0, show_default=True, help="Id that fills them."
+    "--pad-token",
+    type=click.IntRange(0, 2**31 - 1),
+    default=0,
+    show_default=True,
+    help="Id that fills them.",
 )
 @click.option(
     "--shard-size", type=click.IntRange(1), default=512, show_default=True, help="MiB of a file."

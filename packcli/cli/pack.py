@@ -31,7 +31,7 @@ Examples, after encode:
 )
 @click.option(
     "--capacity",
-    type=click.IntRange(1),
+    type=click.IntRange(1, 2**31 - 1),
     default=8192,
     show_default=True,
     help="Tokens in a pack, at most.",

@@ -39,8 +39,8 @@ class _Capacities(click.ParamType[tuple[int, ...]]):
             capacities = tuple(int(str(part)) for part in parts)
         except ValueError:
             self.fail(f"{value!r} is not a whole number, or several with commas", param, ctx)
-        if min(capacities, default=0) < 1:
-            self.fail("a capacity is at least 1", param, ctx)
+        if min(capacities, default=0) < 1 or max(capacities) >= 2**31:
+            self.fail("a capacity is at least 1 and less than 2³¹", param, ctx)
         return capacities
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,6 +70,8 @@ FLAG_NAMES = (
 )
 """Parameters of the flags, as `PlanOptions` calls them."""
 
+_MOST_EPOCHS = 1000
+
 
 def weighed(inputs: Sequence[str]) -> tuple[list[Path], list[float] | None]:
     """Read ``A B`` or ``A:2.0 B:0.5``: datasets, and how often each is used.
@@ -87,9 +90,14 @@ def _weight(name: str) -> tuple[str, float | None]:
     path, colon, number = name.rpartition(":")
     try:
         # a folder may have a colon in its name
-        return (name, None) if not colon or Path(name).exists() else (path, float(number))
+        if not colon or Path(name).exists():
+            return name, None
+        epochs = float(number)
     except ValueError:
         return name, None
+    if _MOST_EPOCHS < epochs < inf:
+        raise click.BadParameter(f"{name}: at most {_MOST_EPOCHS} epochs")
+    return path, epochs
 
 
 def plan_options(capacity: int, flags: dict[str, Any]) -> PlanOptions:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -15,6 +16,18 @@ if TYPE_CHECKING:
     from packcli.encode.options import EncodeJob
 
 Command = TypeVar("Command", bound="Callable[..., Any]")
+
+_MOST_FRAMES = 1_000_000
+
+
+def _finite(
+    ctx: click.Context | None, param: click.Parameter | None, value: float | None
+) -> float | None:
+    """Refuse NaN, which no comparison of a range does."""
+    if value is not None and not isfinite(value):
+        raise click.BadParameter(f"{value} is not a number", ctx, param)
+    return value
+
 
 _FLAGS = (
     click.option("--model", required=True, help="Model directory, or a repository on the hub."),
@@ -44,15 +57,22 @@ _FLAGS = (
     ),
     click.option(
         "--fps",
-        type=click.FloatRange(0, min_open=True),
+        type=click.FloatRange(0, 1000, min_open=True),
+        callback=_finite,
         help="Frames to take of a second of video.",
     ),
-    click.option("--num-frames", type=click.IntRange(1), help="Frames to take of a video."),
     click.option(
-        "--min-frames", type=click.IntRange(1), help="Frames to take of a video, at least."
+        "--num-frames", type=click.IntRange(1, _MOST_FRAMES), help="Frames to take of a video."
     ),
     click.option(
-        "--max-frames", type=click.IntRange(1), help="Frames to take of a video, at most."
+        "--min-frames",
+        type=click.IntRange(1, _MOST_FRAMES),
+        help="Frames to take of a video, at least.",
+    ),
+    click.option(
+        "--max-frames",
+        type=click.IntRange(1, _MOST_FRAMES),
+        help="Frames to take of a video, at most.",
     ),
     click.option(
         "--video-min-pixels", type=click.IntRange(1), help="As the video processor counts them."
@@ -101,6 +121,7 @@ _FLAGS = (
     click.option(
         "--max-reject-rate",
         type=click.FloatRange(0, 1),
+        callback=_finite,
         default=0.01,
         show_default=True,
         help="Share of rejected records above which the exit status is 1.",

@@ -45,6 +45,8 @@ def read_samples(path: Path, column: str | None = None) -> Samples:
         raise InputError(f"{path}: expected one whole number a sample, found {values.dtype}")
     if values.size and int(values.min()) < 0:
         raise InputError(f"{path}: expected lengths of at least 0, found {int(values.min())}")
+    if values.size and int(values.max()) >= 2**31:
+        raise InputError(f"{path}: expected lengths below 2**31, found {int(values.max())}")
     return Samples(values)
 
 

@@ -157,6 +157,8 @@ def _check_apart(inputs: list[Path], output: Path) -> None:
     folders = [path.resolve() for path in inputs]
     if output.resolve() in folders:
         raise UsageError(f"{output} is an input too; name another folder to write")
+    if any(folder in output.resolve().parents for folder in folders):
+        raise UsageError(f"{output} lies inside an input; name another folder to write")
     for path, folder in zip(inputs, folders, strict=True):
         if folders.count(folder) > 1:
             raise UsageError(f"{path} is named twice; name it once, as {path}:EPOCHS for repeats")
