@@ -279,8 +279,9 @@ def test_an_incomplete_input_is_refused(encoded, tmp_path):
     (copy / "_SUCCESS").unlink()
     with pytest.raises(InputError, match="not complete"):
         pack([copy], BINPACK, Writing(tmp_path / "out"))
+    (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="no manifest"):
-        pack([tmp_path], BINPACK, Writing(tmp_path / "out"))
+        pack([tmp_path / "empty"], BINPACK, Writing(tmp_path / "out"))
     assert not (tmp_path / "out").exists()
 
 
