@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
-from urllib.parse import unquote_to_bytes
 
+from packcli.contract.data_uri import data_uri_bytes
 from packcli.contract.errors import InputError
 
 if TYPE_CHECKING:
@@ -94,11 +92,7 @@ class MediaFiles:
 
 
 def _data_uri(uri: str) -> bytes:
-    head, _, body = uri.partition(",")
-    if head.rpartition(";")[2].strip().lower() != "base64":
-        return unquote_to_bytes(body)
-    packed = "".join(body.split())
     try:
-        return base64.b64decode(packed + "=" * (-len(packed) % 4), validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise InputError(f"{uri[:_SHOWN]}…: not base64: {error}") from error
+        return data_uri_bytes(uri)
+    except ValueError as error:
+        raise InputError(f"{uri[:_SHOWN]}…: {error}") from error

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import io
 import os
 import stat
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, BinaryIO
-from urllib.parse import unquote_to_bytes
 
+from packcli.contract.data_uri import data_uri_bytes
 from packcli.contract.errors import Rejection
 from packcli.encode.media.remote import fetch
 
@@ -109,17 +107,10 @@ def _at_hand(name: str, data: bytes) -> Source:
 
 
 def _data_uri(uri: str) -> bytes:
-    head, comma, body = uri.partition(",")
-    if not comma:
-        raise Rejection("bad_data_uri", f"{uri[:_SHOWN]}: no comma before the data; add it")
-    if head.rpartition(";")[2].strip().lower() != "base64":
-        return unquote_to_bytes(body)
-    packed = "".join(body.split())
     try:
-        return base64.b64decode(packed + "=" * (-len(packed) % 4), validate=True)
-    except (binascii.Error, ValueError) as error:
-        message = f"{uri[:_SHOWN]}: not base64: {error}; encode it again"
-        raise Rejection("bad_data_uri", message) from error
+        return data_uri_bytes(uri)
+    except ValueError as error:
+        raise Rejection("bad_data_uri", f"{uri[:_SHOWN]}: {error}") from error
 
 
 def _file(uri: str, root: MediaRoot) -> Source:
