@@ -8,7 +8,8 @@ import shutil
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
-from packcli.contract.errors import IncompleteError, UsageError
+from packcli.contract.errors import UsageError
+from packcli.shards.disk import disk_errors, sync
 from packcli.shards.manifest import canonical, file_sha256
 
 if TYPE_CHECKING:
@@ -32,11 +33,12 @@ def staged(output: Path, *, overwrite: bool) -> Generator[Path]:
     _claim(output, overwrite=overwrite)
     folder = output.parent / f".{output.name}.{os.getpid()}.tmp"
     try:
-        with _disk_errors(output):
+        with disk_errors(output):
             folder.mkdir(parents=True)
-        with _disk_errors(output):
+        with disk_errors(output):
             yield folder
-            _sync(folder)
+            for path in [*folder.rglob("*"), folder]:
+                sync(path)
             _remove_own(output)
             folder.replace(output)
     finally:
@@ -96,20 +98,3 @@ def _remove_own(output: Path) -> None:
         for path in sorted(output.rglob("*"), reverse=True):
             path.rmdir()
         output.rmdir()
-
-
-def _sync(folder: Path) -> None:
-    for path in [*folder.rglob("*"), folder]:
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
-@contextmanager
-def _disk_errors(path: Path) -> Generator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise IncompleteError(f"{path}: {error}; free space or mend it, then run again") from error

@@ -11,6 +11,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from packcli.contract.errors import IncompleteError, InputError, UsageError
+from packcli.shards.disk import disk_errors, sync
 from packcli.shards.manifest import FORMAT, NAME, Manifest, ShardEntry, canonical, file_sha256
 from packcli.shards.media_store import MediaStore
 from packcli.shards.reader import Shard, ShardUnreadableError
@@ -54,7 +55,7 @@ class OutputDirectory:
             IncompleteError: it cannot be written.
         """
         output = cls(path, job)
-        with _disk_errors(path):
+        with disk_errors(path):
             for folder in (path, path / DATA, path / STAGING):
                 if folder.exists() and not folder.is_dir():
                     raise UsageError(f"{folder} is no folder; choose another output folder")
@@ -76,7 +77,7 @@ class OutputDirectory:
         note = f"{STAGING}/{name.replace(' ', '_')}"
         told = sha256(place.encode("utf-8", "surrogateescape")).hexdigest()
         if not (self.path / note).exists():
-            with _disk_errors(self.path):
+            with disk_errors(self.path):
                 _write_atomically(self.path, note, [told])
         elif (self.path / note).read_text(encoding="utf-8") != told:
             message = f"{self.path}: unfinished work was started with another {name}"
@@ -99,7 +100,7 @@ class OutputDirectory:
     def underway(self, number: int) -> Generator[None]:
         """Note that a part is being done; the note stays if the process dies in it."""
         note = self._note(number)
-        with _disk_errors(self.path):
+        with disk_errors(self.path):
             note.parent.mkdir(exist_ok=True)
             note.touch()
         try:
@@ -116,7 +117,7 @@ class OutputDirectory:
 
     def finish_part(self, number: int, report: dict[str, Any]) -> None:
         """Note that a part is finished."""
-        with _disk_errors(self.path):
+        with disk_errors(self.path):
             text = json.dumps(report, ensure_ascii=False)
             _write_atomically(self.path, f"{STAGING}/parts/{number:05d}.json", [text])
 
@@ -136,7 +137,7 @@ class OutputDirectory:
         staged = self.path / STAGING / f"{name}.{os.getpid()}.tmp"
         entries: list[ShardEntry] = []
         try:
-            with _disk_errors(self.path):
+            with disk_errors(self.path):
                 self._claim(name)
                 with ShardWriter(staged, facts) as writer:
                     yield writer, entries
@@ -152,7 +153,7 @@ class OutputDirectory:
         note.touch()
 
     def _commit(self, staged: Path, name: str, writer: ShardWriter) -> ShardEntry:
-        _sync(staged)
+        sync(staged)
         counts = writer.counts
         try:
             rows = Shard.open(staged).rows
@@ -162,12 +163,12 @@ class OutputDirectory:
             raise IncompleteError(f"{name}: wrote {counts.rows} rows, the file has {rows}")
         size, digest = staged.stat().st_size, file_sha256(staged)
         staged.replace(self.path / DATA / name)
-        _sync(self.path / DATA)
+        sync(self.path / DATA)
         return ShardEntry(name, counts.rows, counts.samples, counts.tokens, size, digest)
 
     def finish(self, manifest: Manifest, *, card: str, rejected: Iterator[dict[str, Any]]) -> None:
         """Write rejections, card and manifest, then `_SUCCESS`; sweep the staging folder."""
-        with _disk_errors(self.path):
+        with disk_errors(self.path):
             (self.path / STAGING / "finishing").touch()
             lines = (json.dumps(line, ensure_ascii=False) + "\n" for line in rejected)
             _write_atomically(self.path, REJECTED, lines)
@@ -252,22 +253,6 @@ def _written_manifest(path: Path) -> dict[str, Any] | None:
         return None
 
 
-@contextmanager
-def _disk_errors(path: Path) -> Generator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise IncompleteError(f"{path}: {error}; free space or mend it, then run again") from error
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 def _write_atomically(directory: Path, name: str, lines: Iterable[str]) -> None:
     """Write a text file under another name, sync it, and rename it into its place."""
     target = directory / name
@@ -275,6 +260,6 @@ def _write_atomically(directory: Path, name: str, lines: Iterable[str]) -> None:
     # lone surrogates of bad records have no UTF-8, but the JSON escape that this leaves is right
     with staged.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as stream:
         stream.writelines(lines)
-    _sync(staged)
+    sync(staged)
     staged.replace(target)
-    _sync(target.parent)
+    sync(target.parent)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from packcli.contract.errors import IncompleteError
+from packcli.shards.disk import disk_errors
 from packcli.shards.manifest import file_sha256
 
 if TYPE_CHECKING:
@@ -51,11 +51,8 @@ class MediaStore:
         name = _hash(stream)
         if not self.place(name).exists():
             stream.seek(0)
-            try:
+            with disk_errors(self.path):
                 name = self._write(stream)
-            except OSError as error:
-                message = f"{self.path}: {error}; free space or mend it, then run again"
-                raise IncompleteError(message) from error
         return ADDRESS + name
 
     def _write(self, stream: BinaryIO) -> str:

@@ -445,7 +445,7 @@ def test_damage_between_writing_and_commit_is_told(tmp_path, monkeypatch):
         if path.name.endswith(".tmp") and NAMES[0] in path.name:
             path.write_bytes(path.read_bytes()[:-20])
 
-    monkeypatch.setattr(module, "_sync", cut)
+    monkeypatch.setattr(module, "sync", cut)
     with pytest.raises(IncompleteError, match="cannot be read"):
         write_part(output, 0)
     assert not list((tmp_path / "out" / "data").iterdir())
