@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import import_module, metadata
-from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Literal, cast
 
 from packcli.contract.model import VitWindows
+from packcli.contract.shelf import listed
 from packcli.families.family import Choices
 from packcli.families.processors.model_files import read_model_files
 
@@ -24,7 +24,7 @@ _FIRST_KEEPING_MAJOR = 5
 
 def names() -> list[str]:
     """Return the families, from the folder's listing: none is imported."""
-    return sorted(m.name for m in iter_modules(__path__) if not m.ispkg and m.name != _INTERFACE)
+    return [name for name in listed(__path__) if name != _INTERFACE]
 
 
 def load(name: str) -> ModuleType:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
 from packcli.contract.errors import InputError
+from packcli.contract.shelf import listed
 from packcli.encode.inputs import json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from packcli.encode.records.raw import ByteRange, RawRecord
 
@@ -43,7 +44,7 @@ class Reader(Protocol):
 
 def names() -> list[str]:
     """List the containers from the folder, without importing one."""
-    return sorted(p.stem for p in Path(__file__).parent.glob("*.py") if p.stem != "__init__")
+    return listed(__path__)
 
 
 def load(name: str) -> Reader:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from importlib import import_module
-from pkgutil import iter_modules
 from typing import TYPE_CHECKING, cast
 
 from packcli.contract.errors import UsageError
+from packcli.contract.shelf import listed
 
 if TYPE_CHECKING:
     from packcli.export.target import TargetFile
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def names() -> list[str]:
     """Return the targets from the folder's listing: none is imported."""
-    return sorted(module.name.replace("_", "-") for module in iter_modules(__path__))
+    return [name.replace("_", "-") for name in listed(__path__)]
 
 
 def load(name: str) -> TargetFile:

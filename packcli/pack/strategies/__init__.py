@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
 from packcli.contract.errors import UsageError
+from packcli.contract.shelf import listed
 
 if TYPE_CHECKING:
     from packcli.pack.options import Arrangement, PlanOptions, Samples
@@ -22,7 +22,7 @@ class Strategy(Protocol):
 
 def names() -> list[str]:
     """List the strategies from the folder, without importing one."""
-    return sorted(p.stem for p in Path(__file__).parent.glob("*.py") if p.stem != "__init__")
+    return listed(__path__)
 
 
 def load(name: str) -> Strategy:

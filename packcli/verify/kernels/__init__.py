@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from packcli.contract.errors import EnvironmentLacksError, UsageError
+from packcli.contract.shelf import listed
 
 if TYPE_CHECKING:
     from packcli.verify.probe import Device, Kernel, Kind
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def names() -> list[str]:
     """Return the names of all kernel files, without importing one."""
-    return sorted(p.stem for p in Path(__file__).parent.glob("*.py") if p.stem != "__init__")
+    return listed(__path__)
 
 
 def load(name: str) -> Kernel[Any]:
