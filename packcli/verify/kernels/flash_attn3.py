@@ -2,42 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from packcli.verify.flash import flash_kernel
 
-from packcli.verify.launch import call_flash, find_function, function_lacks, version_of
-from packcli.verify.probe import AttentionProbe, Kernel
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-_MODULES = ("flash_attn_interface", "flash_attn_3.flash_attn_interface")
-_FUNCTION = "flash_attn_varlen_func"
-
-
-def run(probe: AttentionProbe, device: str = "cuda") -> NDArray[np.float32]:
-    """Attend with `flash_attn_interface.flash_attn_varlen_func`.
-
-    Args:
-        probe: T tokens.
-        device: torch device.
-
-    Returns:
-        (T, H, D) float32.
-
-    Raises:
-        ValueError: boundaries with which the kernel would read out of bounds.
-    """
-    return call_flash(find_function(_MODULES, _FUNCTION), probe, device)
-
-
-KERNEL = Kernel(
-    name="flash_attn3",
-    kind="attention",
-    device="cuda",
+KERNEL = flash_kernel(
+    "flash_attn3",
     rank=1,
-    dtypes=("bfloat16", "float16"),
-    lacks=lambda: function_lacks(_MODULES, _FUNCTION),
-    version=lambda: version_of("flash-attn-3", "flash_attn_3"),
-    run=run,
+    modules=("flash_attn_interface", "flash_attn_3.flash_attn_interface"),
+    distributions=("flash-attn-3", "flash_attn_3"),
 )
+run = KERNEL.run
