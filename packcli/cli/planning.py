@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,34 +69,34 @@ FLAG_NAMES = (
 )
 """Parameters of the flags, as `PlanOptions` calls them."""
 
-_MOST_EPOCHS = 1000
-
 
 def weighed(inputs: Sequence[str]) -> tuple[list[Path], list[float] | None]:
     """Read ``A B`` or ``A:2.0 B:0.5``: datasets, and how often each is used.
 
     Returns:
         The paths, and epochs where any is given; the others then are used once.
+
+    Raises:
+        UsageError: a number of epochs is none.
     """
+    from packcli.pack.mixture import check_epochs
+
     pairs = [_weight(name) for name in inputs]
     paths = [Path(name) for name, _ in pairs]
     if all(epochs is None for _, epochs in pairs):
         return paths, None
-    return paths, [1.0 if epochs is None else epochs for _, epochs in pairs]
+    weights = [1.0 if epochs is None else epochs for _, epochs in pairs]
+    check_epochs(weights, len(paths))
+    return paths, weights
 
 
 def _weight(name: str) -> tuple[str, float | None]:
     path, colon, number = name.rpartition(":")
     try:
         # a folder may have a colon in its name
-        if not colon or Path(name).exists():
-            return name, None
-        epochs = float(number)
+        return (name, None) if not colon or Path(name).exists() else (path, float(number))
     except ValueError:
         return name, None
-    if _MOST_EPOCHS < epochs < inf:
-        raise click.BadParameter(f"{name}: at most {_MOST_EPOCHS} epochs")
-    return path, epochs
 
 
 def plan_options(capacity: int, flags: dict[str, Any]) -> PlanOptions:

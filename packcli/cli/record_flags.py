@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import click
 
 from packcli.cli.models import model_directory
+from packcli.encode.records.media_refs import MOST_FRAMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from packcli.encode.options import EncodeJob
 
 Command = TypeVar("Command", bound="Callable[..., Any]")
-
-_MOST_FRAMES = 1_000_000
 
 
 def _finite(
@@ -62,16 +61,16 @@ _FLAGS = (
         help="Frames to take of a second of video.",
     ),
     click.option(
-        "--num-frames", type=click.IntRange(1, _MOST_FRAMES), help="Frames to take of a video."
+        "--num-frames", type=click.IntRange(1, MOST_FRAMES), help="Frames to take of a video."
     ),
     click.option(
         "--min-frames",
-        type=click.IntRange(1, _MOST_FRAMES),
+        type=click.IntRange(1, MOST_FRAMES),
         help="Frames to take of a video, at least.",
     ),
     click.option(
         "--max-frames",
-        type=click.IntRange(1, _MOST_FRAMES),
+        type=click.IntRange(1, MOST_FRAMES),
         help="Frames to take of a video, at most.",
     ),
     click.option(

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from packcli.contract.errors import UsageError
-from packcli.pack.mixture import drawn_counts, mixed
+from packcli.pack.mixture import check_epochs, drawn_counts, mixed
 from packcli.pack.sources import index
 from packcli.pack.windows import in_order
 
@@ -75,7 +74,6 @@ def gathered(
     if epochs is None:
         uses = in_order(found.samples, [group.count for group in found.groups])
         return Material(found, uses, None, [int(one.digest or "0", 16) for one in sources])
-    if len(epochs) != len(inputs) or not all(0 < each < float("inf") for each in epochs):
-        raise UsageError("give each input a number of epochs above 0, as in A:2.0 B:0.5")
+    check_epochs(epochs, len(inputs))
     uses, digests = mixed(found, epochs, options.seed or 0)
     return Material(found, uses, tuple(epochs), digests)

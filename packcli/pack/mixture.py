@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from packcli.contract.digests import digest_total
+from packcli.contract.errors import UsageError
 from packcli.pack.histogram import index_type
 from packcli.pack.windows import Uses
 from packcli.shards.reader import Shard
@@ -18,6 +19,20 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from packcli.pack.sources import Index, RowGroup
+
+
+MOST_EPOCHS = 1000
+
+
+def check_epochs(epochs: Sequence[float], inputs: int) -> None:
+    """Refuse what is not one number of epochs for each input.
+
+    Raises:
+        UsageError: one is missing, not above 0, or too large to be meant.
+    """
+    if len(epochs) != inputs or not all(0 < each <= MOST_EPOCHS for each in epochs):
+        bounds = f"above 0, at most {MOST_EPOCHS}"
+        raise UsageError(f"give each input a number of epochs {bounds}, as in A:2.0 B:0.5")
 
 
 def mixed(index: Index, epochs: Sequence[float], seed: int) -> tuple[Uses, list[int]]:

@@ -24,7 +24,7 @@ OPTION_NAMES = {
 }
 """Per-record options of sampling and size, by every name they come under."""
 
-_SMALLEST, _LARGEST, _MOST_FRAMES = 1e-6, 2**53, 1_000_000
+_SMALLEST, _LARGEST, MOST_FRAMES = 1e-6, 2**53, 1_000_000
 """Bounds of every option, and of `num_frames`: beyond them arithmetic or memory gives out."""
 
 _PLACES = {
@@ -45,7 +45,7 @@ def read_options(source: Mapping[str, Any]) -> dict[str, float]:
         value = source.get(key)
         if value is None:
             continue
-        most = _MOST_FRAMES if name == "num_frames" else _LARGEST
+        most = MOST_FRAMES if name == "num_frames" else _LARGEST
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if not number or not _SMALLEST <= value <= most:
             message = f"{key} is {value!r:.40}; give a positive number up to {most}"
