@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numpy.typing import NDArray
 
 _DIGIT = 1 << 16
@@ -42,16 +40,6 @@ class Histogram:
         dense = np.bincount(lengths, minlength=1)
         sizes = np.flatnonzero(dense)
         return cls(sizes, dense[sizes])
-
-    @classmethod
-    def of_counts(cls, counts: Mapping[int, int]) -> Histogram:
-        """Take lengths that were counted before.
-
-        Args:
-            counts: samples by length, tokens.
-        """
-        sizes = sorted(counts)
-        return cls(np.array(sizes, np.int64), np.array([counts[s] for s in sizes], np.int64))
 
     @property
     def samples(self) -> int:

@@ -62,11 +62,6 @@ class PlanOptions:
             if getattr(self, name) not in words:
                 raise UsageError(f"{name} is {getattr(self, name)!r}; give one of {words}")
 
-    @property
-    def limited(self) -> bool:
-        """Whether a pack is limited by more than its tokens."""
-        return any((self.max_samples, self.max_images, self.max_patches))
-
 
 _BALANCES = ("none", "attention", "vision")
 

@@ -53,7 +53,7 @@ class Manifest:
         options: options of the command that change what is written.
         inputs: what was read: names, sizes, hashes.
         counts: records, kept, rejected, … of the whole dataset.
-        digest: XOR and sum over all sample digests: the multiset that packing must conserve.
+        digest: sum over all sample digests, modulo 2^128: the multiset that packing must conserve.
         shards: the shards, in order.
     """
 
