@@ -6,5 +6,13 @@ each converts to tensors at its own edge.
 
 from packcli.batch.boundaries import compile_boundaries, cross_problems
 from packcli.batch.inputs import PackLike, model_inputs
+from packcli.batch.padded import PaddedPack, packed_seq_params
 
-__all__ = ["PackLike", "compile_boundaries", "cross_problems", "model_inputs"]
+__all__ = [
+    "PackLike",
+    "PaddedPack",
+    "compile_boundaries",
+    "cross_problems",
+    "model_inputs",
+    "packed_seq_params",
+]

@@ -83,15 +83,17 @@ def model_inputs(packs: Sequence[PackLike]) -> dict[str, Any]:
 
 
 def _positions(packs: Sequence[PackLike], samples: Offsets) -> NDArray[np.int64]:
-    text = samples.restarting().astype(np.int64)[None]
-    planes = [pack.mrope_position_ids for pack in packs]
-    held = [plane for plane in planes if plane is not None]
+    text = samples.restarting()
+    held = [pack.mrope_position_ids for pack in packs if pack.mrope_position_ids is not None]
     if not held:
-        return text
-    if len(held) < len(planes):
+        return text.astype(np.int64)[None]
+    if len(held) < len(packs):
         raise InputError("some rows have mrope_position_ids and some none; use one dataset")
-    return np.concatenate([text, np.concatenate(held, axis=1)])[:, None].astype(np.int64)
+    planes = np.empty((4, 1, samples.total), dtype=np.int64)
+    planes[0, 0] = text
+    np.concatenate(held, axis=1, out=planes[1:, 0])
+    return planes
 
 
 def _row(parts: list[NDArray[np.integer]]) -> NDArray[np.int64]:
-    return np.concatenate(parts).astype(np.int64)[None]
+    return np.concatenate(parts, dtype=np.int64)[None]

@@ -27,6 +27,8 @@ class Axis(StrEnum):
     """One value a video, in the order in which the slots stand."""
     MEDIUM = "medium"
     """One value an image or video, in the order in which the slots stand."""
+    PADDED = "padded"
+    """R + 1 values, the boundaries of the R samples with the padding behind them."""
     WINDOW = "window"
     """One value more than there are windows in the vision tower: their boundaries."""
 
@@ -45,6 +47,7 @@ class Need(StrEnum):
     TOKEN_TYPES = "token_types"
     VIT_WINDOWS = "vit_windows"
     LOSS_SCALE = "loss_scale"
+    PADDING = "padding"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,11 @@ class Column:
     need: Need = Need.ALWAYS
     derived: bool = False
     shifts: bool = False
+
+    @property
+    def element(self) -> str:
+        """The numpy name of an element in memory: digests are bytes."""
+        return "uint8" if self.dtype == "digest" else self.dtype
 
     @property
     def opaque(self) -> bool:
@@ -112,11 +120,19 @@ COLUMNS: tuple[Column, ...] = (
     ),
     Column("seq_lengths", "int32", _S, "tokens of each sample", derived=True),
     Column("cu_seqlens", "int32", Axis.OFFSET, "boundaries: 0, …, T", derived=True),
+    Column(
+        "cu_seqlens_padded",
+        "int32",
+        Axis.PADDED,
+        "boundaries of samples with the padding behind them: 0, …, T",
+        need=Need.PADDING,
+        derived=True,
+    ),
     Column("seq_start_id", "int32", _S, "cu_seqlens without its last value", derived=True),
     Column("loss_mask", "int8", _T, "labels[i + 1] != -100 inside the sample", derived=True),
     Column("length", "int32", _P, "T, tokens of the pack", derived=True),
     Column("max_seqlen", "int32", _P, "tokens of the longest sample", derived=True),
-    Column("num_samples", "int32", _P, "B, samples in the pack", derived=True),
+    Column("num_samples", "int32", _P, "samples in the pack, padding left out", derived=True),
     Column("num_supervised", "int32", _P, "labels that are not -100", derived=True),
     Column("sum_sq_len", "int64", _P, "sum of squared lengths: attention cost", derived=True),
     Column("num_patches", "int64", _P, "ViT patches: vision cost", need=Need.MEDIA, derived=True),
@@ -170,7 +186,7 @@ COLUMNS: tuple[Column, ...] = (
         "sample_digests",
         "digest",
         _S,
-        "BLAKE2b-128 over ids, labels, grids and media, hex",
+        "BLAKE2b-128 over name, token ids, labels, grids and media, hex",
         width=16,
     ),
 )
@@ -205,4 +221,6 @@ def columns_for(facts: ModelFacts) -> tuple[Column, ...]:
         held.add(Need.VIT_WINDOWS)
     if facts.loss_scale:
         held.add(Need.LOSS_SCALE)
+    if facts.padding is not None and facts.padding.sample_multiple > 1:
+        held.add(Need.PADDING)
     return tuple(column for column in COLUMNS if column.need in held)

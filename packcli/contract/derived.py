@@ -9,6 +9,7 @@ import numpy as np
 from packcli.contract.columns import Axis
 from packcli.contract.model import VitWindows
 from packcli.contract.packs import IGNORED
+from packcli.contract.padding import padding_of
 from packcli.contract.vit import window_sizes
 
 if TYPE_CHECKING:
@@ -31,9 +32,10 @@ def sum_per_pack(packs: Packs, values: NDArray[Any], axis: Axis) -> NDArray[np.i
         (P,) int64.
     """
     inner = packs.members if axis is Axis.SAMPLE else packs.members.through(packs.axes[axis])
-    running = np.zeros(len(values) + 1, dtype=np.int64)
-    np.cumsum(values, out=running[1:])
-    return running[inner.ends] - running[inner.starts]
+    sums, held = np.zeros(len(inner), dtype=np.int64), inner.lengths > 0
+    if held.any():  # a sum runs to the next start, so segments without elements are left out
+        sums[held] = np.add.reduceat(values, inner.starts[held], dtype=np.int64)
+    return sums
 
 
 def sample_starts(packs: Packs) -> NDArray[np.int32]:
@@ -47,6 +49,32 @@ def _cu_seqlens(packs: Packs) -> NDArray[np.int32]:
     places = np.arange(packs.members.total) + packs.members.segment_ids() + 1
     values = np.zeros(packs.members.total + len(packs), dtype=np.int32)
     values[places] = ends
+    return values
+
+
+def _num_samples(packs: Packs) -> NDArray[np.int32]:
+    return sum_per_pack(packs, ~padding_of(packs), Axis.SAMPLE).astype(np.int32)
+
+
+def padded_rows(packs: Packs) -> NDArray[np.int32]:
+    """(P + 1,) int32, where each pack's boundaries of padded samples start."""
+    rows = np.zeros(len(packs) + 1, dtype=np.int32)
+    np.cumsum(_num_samples(packs) + 1, out=rows[1:])
+    return rows
+
+
+def _cu_seqlens_padded(packs: Packs) -> NDArray[np.int32]:
+    """Where samples start, whatever stands behind them, and the pack's end.
+
+    Matches `cu_seqlens_q_padded` of Megatron's `PackedSeqParams`: padding at the tail of a pack
+    belongs to its last sample.
+    """
+    rows = padded_rows(packs)
+    values = np.zeros(int(rows[-1]), dtype=np.int32)
+    last = np.zeros(values.size, dtype=bool)
+    last[rows[1:] - 1] = True
+    values[last] = packs.pack_tokens.lengths
+    values[~last] = sample_starts(packs)[~padding_of(packs)]
     return values
 
 
@@ -121,11 +149,12 @@ DERIVED: dict[str, Callable[[Packs], NDArray[Any]]] = {
     "position_ids": lambda packs: packs.tokens.restarting(),
     "seq_lengths": lambda packs: packs.tokens.lengths,
     "cu_seqlens": _cu_seqlens,
+    "cu_seqlens_padded": _cu_seqlens_padded,
     "seq_start_id": sample_starts,
     "loss_mask": loss_mask,
     "length": lambda packs: packs.pack_tokens.lengths,
     "max_seqlen": _max_seqlen,
-    "num_samples": lambda packs: packs.members.lengths,
+    "num_samples": _num_samples,
     "num_supervised": _num_supervised,
     "sum_sq_len": _sum_sq_len,
     "num_patches": _num_patches,

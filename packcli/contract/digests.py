@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from hashlib import blake2b
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from packcli.contract.columns import BY_NAME, Axis
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from packcli.contract.packs import Packs
@@ -19,18 +21,20 @@ SIZE = 16
 
 
 def sample_digests(packs: Packs) -> NDArray[np.uint8]:
-    """Digest ids, labels, grids and media of every sample, and weights where there are any.
+    """Digest name, ids, labels, grids and media of every sample, and weights where there are any.
 
     It is what catches a changed token, a masked label, another picture, or two swapped samples
-    of equal length.
+    of equal length, also where only their names are swapped. A name that says where the record
+    stood (file:line, of records without an id) is left out: a file may get another name.
 
     Returns:
         (S, 16) uint8: BLAKE2b-128 over little-endian int32 ids, labels, image and video grids,
-        float32 seconds and weights, each preceded by its element count; then, of a sample with
-        media, JSON of what the collator opens: kind, uri, height, width, frames and times.
+        float32 seconds and weights, and the record's own id in UTF-8, each preceded by its
+        element count; then, of a sample with media, JSON of what the collator opens: kind, uri,
+        height, width, frames and times.
     """
     parts = [
-        (packs.columns[name].astype(kind, copy=False).tobytes(), BY_NAME[name].width, axis)
+        (_raw(packs.columns[name], kind), BY_NAME[name].width, axis)
         for name, axis, kind in (
             ("input_ids", Axis.TOKEN, "<i4"),
             ("labels", Axis.TOKEN, "<i4"),
@@ -42,20 +46,34 @@ def sample_digests(packs: Packs) -> NDArray[np.uint8]:
         if name in packs.columns
     ]
     # memoryviews and plain ints: per sample, numpy slices cost more than the hash
-    views = [
-        (memoryview(raw), 4 * width, packs.axes[axis].values.tolist()) for raw, width, axis in parts
-    ]
+    views = [(raw, 4 * width, packs.axes[axis].values.tolist()) for raw, width, axis in parts]
     found: list[bytes] = []
     media = _media(packs)
-    for sample in range(packs.members.total):
+    for sample, name in enumerate(_own_names(packs)):
         pieces: list[bytes | memoryview] = []
         for view, width, bounds in views:
             start, stop = bounds[sample], bounds[sample + 1]
-            pieces += (stop - start).to_bytes(8, "little"), view[start * width : stop * width]
+            pieces.append((stop - start).to_bytes(8, "little"))
+            if start != stop:
+                pieces.append(view[start * width : stop * width])
+        pieces += len(name).to_bytes(8, "little"), name
         if sample in media:
             pieces.append(media[sample])
         found.append(blake2b(b"".join(pieces), digest_size=SIZE).digest())
     return np.frombuffer(b"".join(found), dtype=np.uint8).reshape(-1, SIZE)
+
+
+def _raw(values: NDArray[Any], kind: str) -> memoryview:
+    return np.ascontiguousarray(values, kind).reshape(-1).view(np.uint8).data
+
+
+def _own_names(packs: Packs) -> Iterator[bytes]:
+    """Spell the ids that records have themselves; empty for those named by their place."""
+    names, sources = (packs.columns[name].tolist() for name in ("sample_ids", "sample_sources"))
+    return (
+        b"" if name == source else name.encode()
+        for name, source in zip(names, sources, strict=True)
+    )
 
 
 def _media(packs: Packs) -> dict[int, bytes]:
@@ -66,10 +84,11 @@ def _media(packs: Packs) -> dict[int, bytes]:
     fields = [packs.columns[f"media.{name}"].tolist() for name in names]
     bounds = packs.axes[Axis.MEDIUM]
     spelled: dict[int, bytes] = {}
+    encode = json.JSONEncoder(default=list).encode
     for sample in np.flatnonzero(bounds.lengths).tolist():
         at = slice(int(bounds.values[sample]), int(bounds.values[sample + 1]))
         told = [list(field[at]) for field in fields]
-        spelled[sample] = json.dumps(told, default=list).encode()
+        spelled[sample] = encode(told).encode()
     return spelled
 
 

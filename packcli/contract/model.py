@@ -37,6 +37,8 @@ class Runs(StrEnum):
     """Each [1, h, w] of it: a tile or a frame."""
     ROW = "row"
     """Each row of slots."""
+    SLOT = "slot"
+    """Each slot: frames may share a canvas, and each stands behind its time."""
 
 
 class VitWindows(StrEnum):
@@ -46,6 +48,21 @@ class VitWindows(StrEnum):
     """Four frames of one grid: what its code does."""
     TEMPORAL = "temporal"
     """Equal temporal index in `patch_positions`, inside one grid: what its documents say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Padding:
+    """What packs are padded to, by segments that hold nothing but one token.
+
+    Attributes:
+        token: id of the token that fills them.
+        sample_multiple: tokens; each sample and the padding behind it are a multiple of it.
+        pack_multiple: tokens; each pack is a multiple of it.
+    """
+
+    token: int
+    sample_multiple: int = 1
+    pack_multiple: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +82,7 @@ class ModelFacts:
         vit_windows: how `vit_cu_seqlens` is read; None where the family has no such column.
         token_type_ids: the processor calls its token types that, and the model asks for them.
         loss_scale: each label has a weight of its own; told by `--loss-scale`, not by the model.
+        padding: what packs are padded to; told by `packcli pack`, None where it was not asked to.
     """
 
     family: str
@@ -79,6 +97,7 @@ class ModelFacts:
     vit_windows: VitWindows | None = None
     token_type_ids: bool = False
     loss_scale: bool = False
+    padding: Padding | None = None
 
     def slots(self, grids: ArrayLike) -> NDArray[np.int64]:
         """Token slots of each grid: ``prod(grid) // merge_size ** 2``.
@@ -104,6 +123,9 @@ class ModelFacts:
         whole = np.asarray(grids, dtype=np.int64).reshape(-1, 3)
         if self.runs is Runs.GRID:
             return whole
+        if self.runs is Runs.SLOT:
+            slot = (1, self.merge_size, self.merge_size)
+            return np.tile(np.array(slot, np.int64), (int(self.slots(whole).sum()), 1))
         parts = np.repeat(whole, whole[:, 0], axis=0)
         parts[:, 0] = 1
         if self.runs is Runs.ROW:
@@ -148,4 +170,6 @@ class ModelFacts:
         runs = Runs(told.pop("runs", Runs.GRID))
         windows = told.pop("vit_windows", None)
         read = None if windows is None else VitWindows(windows)
-        return cls(rope=rope, runs=runs, vit_windows=read, **told)
+        padding = told.pop("padding", None)
+        padded = None if padding is None else Padding(**padding)
+        return cls(rope=rope, runs=runs, vit_windows=read, padding=padded, **told)

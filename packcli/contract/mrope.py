@@ -14,14 +14,16 @@ if TYPE_CHECKING:
 
 
 class _Blocks(NamedTuple):
-    """Runs of slots that each fill one grid, all (n,) int64.
+    """Runs of slots that each fill one grid, (n,) int64 unless said otherwise.
 
     Attributes:
+        slots: (N,) the tokens of all blocks, block by block.
         starts: first token of each block.
         sides: (n, 3) slots: temporal, height, width.
         steps: (n,) float32, temporal positions per temporal patch.
     """
 
+    slots: NDArray[np.int64]
     starts: NDArray[np.int64]
     sides: NDArray[np.int64]
     steps: NDArray[np.float32]
@@ -87,6 +89,7 @@ def mrope_planes(
     if not images.starts.size + videos.starts.size:
         return np.tile(tokens.restarting(), (3, 1))
     blocks = _Blocks(
+        np.concatenate([images.slots, videos.slots]),
         np.concatenate([images.starts, videos.starts]),
         np.concatenate([images.sides, videos.sides]),
         np.concatenate([images.steps, videos.steps]),
@@ -141,7 +144,7 @@ def _place(
     broken = np.flatnonzero(found[ends - 1] - starts + 1 != sizes)
     if broken.size:
         raise ValueError(f"the slots of {kind} grid {int(broken[0])} do not stand side by side")
-    return _Blocks(starts, sides, np.ones(sizes.size, dtype=np.float32))
+    return _Blocks(found, starts, sides, np.ones(sizes.size, dtype=np.float32))
 
 
 def _fill(tokens: Offsets, blocks: _Blocks) -> NDArray[np.int32]:
@@ -151,21 +154,35 @@ def _fill(tokens: Offsets, blocks: _Blocks) -> NDArray[np.int32]:
     if np.any(ends > tokens.ends[sample]):
         raise ValueError("the slots of a grid reach into the next sample")
     # a block advances the text after it by its longer side only, not by its slots
-    saved = sizes - blocks.sides[:, 1:].max(axis=1)
-    lag = np.zeros(tokens.total + 1, dtype=np.int32)
-    lag[ends] = saved  # ends differ from each other, as blocks hold at least one slot
-    # what a sample saved is told at its end, which is where the next one starts from 0 again
-    text = np.arange(tokens.total, dtype=np.int32) - np.cumsum(lag[:-1], dtype=np.int32)
-    text -= np.repeat(text[tokens.starts], tokens.lengths)
+    text = _lagging(tokens, ends, sizes - blocks.sides[:, 1:].max(axis=1))
     planes = np.tile(text, (3, 1))
-    block = np.repeat(np.arange(sizes.size), sizes)
-    local = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    at = blocks.starts[block] + local
-    base = text[blocks.starts][block]
-    rows, columns = blocks.sides[block, 1], blocks.sides[block, 2]
-    line = local // columns
-    step = (line // rows).astype(np.float32) * blocks.steps[block]
-    planes[0, at] = base + step.astype(np.int64)
-    planes[1, at] = base + line % rows
-    planes[2, at] = base + local % columns
+    base = text[blocks.starts]
+    frames, rows, columns = blocks.sides.T
+    lines = frames * rows
+    # whole frames and lines are repeated, as dividing each slot's number costs ten times as much
+    step = _counted(frames).astype(np.float32) * np.repeat(blocks.steps, frames)
+    frame = np.repeat(base, frames) + step.astype(np.int64)
+    planes[0, blocks.slots] = np.repeat(frame, np.repeat(rows * columns, frames))
+    line = np.repeat(base, lines) + _counted(np.repeat(rows, frames))
+    width = np.repeat(columns, lines)
+    planes[1, blocks.slots] = np.repeat(line, width)
+    planes[2, blocks.slots] = np.repeat(base, sizes) + _counted(width)
     return planes
+
+
+def _counted(lengths: NDArray[np.int64]) -> NDArray[np.int32]:
+    """0, 1, 2, … starting again at every length."""
+    return Offsets.from_lengths(lengths).restarting()
+
+
+def _lagging(
+    tokens: Offsets, ends: NDArray[np.int64], saved: NDArray[np.int64]
+) -> NDArray[np.int32]:
+    """(N,) int32, positions of text, each sample from 0, behind by what blocks before it saved."""
+    order = np.argsort(ends)
+    lag = np.concatenate([[0], np.cumsum(saved[order])]).astype(np.int32)
+    told = np.diff(ends[order], prepend=0, append=tokens.total)
+    text = np.arange(tokens.total, dtype=np.int32) - np.repeat(lag, told)
+    # what a sample saved is told at its end, which is where the next one starts from 0 again
+    text -= np.repeat(text[tokens.starts], tokens.lengths)
+    return text

@@ -204,6 +204,14 @@ def taken(column: Column, values: NDArray[Any], places: Places) -> NDArray[Any]:
     return values[:, places] if column.planes > 1 else values[places]
 
 
+def neutral(column: Column, count: int) -> NDArray[Any]:
+    """Fill a column with what says nothing: zeros, empty text and lists, ignored labels."""
+    if column.opaque:
+        return boxed([[] if column.dtype.startswith("list") else ""] * count)
+    value = IGNORED if column.name == "labels" else 0
+    return np.full(_shape(column, count), value, dtype=column.element)
+
+
 def boxed(elements: Sequence[Any]) -> NDArray[Any]:
     """Put opaque elements (text, lists) into an object array, one a place."""
     box = np.empty(len(elements), dtype=object)

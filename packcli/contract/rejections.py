@@ -57,3 +57,34 @@ REJECTIONS: dict[str, str] = {
     "worker_crash": "a worker process died on it, or packcli itself failed on it",
 }
 """Meaning by code; each completes the words: a record is rejected when …"""
+
+REMEDIES: dict[str, str] = {
+    "bad_json": "write one whole JSON object a line, or an array without stray commas",
+    "bad_utf8": "save the file as UTF-8",
+    "bad_unicode": "write the whole character instead of half of its \\u pair",
+    "bad_record": "mend the field that the message names",
+    "bad_role": "use system, user, assistant or tool, or an alias of them",
+    "empty_conversation": "give it turns, or drop the record",
+    "empty_target": "write an answer, or drop the record",
+    "no_supervised_tokens": "add an assistant turn, or let one be learned",
+    "template_error": "change the record as the message says, or the model's chat template",
+    "tag_count_mismatch": "write one <image> or <video> for each medium, in user text",
+    "media_missing": "name the folder of the media with --media-root",
+    "media_empty": "copy the file again",
+    "media_undecodable": "copy the file again, or save it anew as PNG or JPEG, MP4 or WebM",
+    "media_too_large": "shrink the image, or raise --max-image-pixels",
+    "media_outside_root": "move the file under the media root, or --allow-outside-root",
+    "media_remote_disabled": "download it and name the file, or --allow-remote-media",
+    "media_remote_failed": "download it and name the file",
+    "bad_media_ref": "name a file, an address, a data URI or bytes",
+    "bad_data_uri": "write data:image/png;base64, and the bytes as base64",
+    "aspect_ratio": "crop the image, or drop the record",
+    "image_mode_unsupported": "save the image as RGB",
+    "video_too_short": "use a longer video, or take more frames with --fps or --min-frames",
+    "video_no_stream": "name a file with pictures in it",
+    "over_length": "shorten it, shrink its media with --max-pixels, or raise --max-length",
+    "over_pack_length": "raise --capacity, or encode with --max-length",
+    "zero_length": "write some text, or drop the record",
+    "worker_crash": "drop the record, and report it",
+}
+"""What to do by code; the message of a rejected record says it more closely."""

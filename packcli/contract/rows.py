@@ -11,7 +11,7 @@ import numpy as np
 from packcli.contract.columns import BY_NAME, Axis, Column
 from packcli.contract.model import ModelFacts
 from packcli.contract.offsets import Offsets
-from packcli.contract.packs import Packs, boxed, carried_columns, held_axes
+from packcli.contract.packs import Packs, carried_columns, held_axes, neutral
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -120,26 +120,25 @@ class Rows:
         lengths = np.diff(flat, prepend=0)[inside]
         axes = {Axis.TOKEN: Offsets.from_lengths(lengths)}
         for axis in held_axes(self.facts):
-            if axis is not Axis.TOKEN:
-                axes[axis] = self._spread(axis, members, axes[Axis.TOKEN])
+            if axis not in {Axis.TOKEN, Axis.MEDIUM}:
+                axes[axis] = self._spread(axis, axes[Axis.TOKEN])
+        if Axis.MEDIUM in held_axes(self.facts):
+            media = axes[Axis.IMAGE].lengths + axes[Axis.VIDEO].lengths
+            axes[Axis.MEDIUM] = Offsets.from_lengths(media)
         columns = {c.name: self._carried(c, members, axes) for c in carried_columns(self.facts)}
         return Packs(self.facts, members, axes, columns)
 
-    def _spread(self, axis: Axis, members: Offsets, tokens: Offsets) -> Offsets:
-        """Tell how many grids or media each sample holds."""
-        kinds = (Axis.IMAGE, Axis.VIDEO) if axis is Axis.MEDIUM else (axis,)
-        place = np.concatenate([self._grid_places(kind, tokens) for kind in kinds])
-        return Offsets.from_lengths(np.bincount(place, minlength=members.total))
-
-    def _grid_places(self, axis: Axis, tokens: Offsets) -> NDArray[np.int64]:
+    def _spread(self, axis: Axis, tokens: Offsets) -> Offsets:
+        """Tell how many grids of a kind each sample holds."""
         name = f"{axis}_grid_thw"
         token = self.facts.image_token_id if axis is Axis.IMAGE else self.facts.video_token_id
         if name not in self.cells or token is None:
-            return np.zeros(0, dtype=np.int64)
+            return Offsets.from_lengths(np.zeros(len(tokens), dtype=np.int64))
         grids = self.cells[name].values.reshape(-1, 3)
         slot_places = np.flatnonzero(self.cells["input_ids"].values == token)
         last_slot = np.cumsum(self.facts.slots(grids)) - 1
-        return np.searchsorted(tokens.ends, slot_places[last_slot], side="right")
+        place = np.searchsorted(tokens.ends, slot_places[last_slot], side="right")
+        return Offsets.from_lengths(np.bincount(place, minlength=len(tokens)))
 
     def _carried(
         self, column: Column, members: Offsets, axes: Mapping[Axis, Offsets]
@@ -147,7 +146,7 @@ class Rows:
         count = members.total if column.axis is Axis.SAMPLE else axes[column.axis].total
         cells = self.cells.get(column.name)
         if cells is None:
-            return _neutral(column, count)
+            return neutral(column, count)
         if column.planes > 1:
             return planes_from_rows(cells.values, self.tokens, column.planes)
         values = cells.values.reshape(-1, column.width) if column.width > 1 else cells.values
@@ -156,7 +155,7 @@ class Rows:
                 members.through(axes[Axis.TOKEN]).starts, members.lengths
             )
             values = values - np.repeat(first, axes[column.axis].lengths)
-        return values if column.opaque else _narrowed(values, np.dtype(_numpy(column)))
+        return values if column.opaque else _narrowed(values, np.dtype(column.element))
 
 
 def planes_from_rows(values: NDArray[Any], tokens: NDArray[np.int64], planes: int) -> NDArray[Any]:
@@ -172,7 +171,10 @@ def planes_from_rows(values: NDArray[Any], tokens: NDArray[np.int64], planes: in
     """
     if _long(tokens):
         runs = _plane_runs(tokens, planes)
-        return np.stack([np.concatenate([values[run] for run in plane]) for plane in runs])
+        told = np.empty((planes, values.size // planes), dtype=values.dtype)
+        for plane, pieces in zip(told, runs, strict=True):
+            np.concatenate([values[run] for run in pieces], out=plane)
+        return told
     return values[_plane_places(tokens, planes)]
 
 
@@ -189,7 +191,8 @@ def rows_from_planes(values: NDArray[Any], tokens: NDArray[np.integer]) -> NDArr
     if _long(tokens):
         ends = np.cumsum(tokens, dtype=np.int64).tolist()
         runs = [slice(*run) for run in itertools.pairwise([0, *ends])]
-        return np.concatenate([plane[run] for run in runs for plane in values])
+        planes = [*values]
+        return np.concatenate([plane[run] for run in runs for plane in planes])
     flat = np.empty(values.size, dtype=values.dtype)
     flat[_plane_places(tokens, values.shape[0])] = values
     return flat
@@ -218,24 +221,12 @@ def _plane_places(tokens: NDArray[np.integer], planes: int) -> NDArray[np.int64]
     return first + np.arange(planes, dtype=np.int64)[:, None] * np.repeat(sizes, sizes)
 
 
-def _neutral(column: Column, count: int) -> NDArray[Any]:
-    if column.opaque:
-        return boxed([[] if column.dtype.startswith("list") else ""] * count)
-    shape = (column.planes, count) if column.planes > 1 else (count,)
-    shape = (count, column.width) if column.width > 1 else shape
-    return np.full(shape, -100 if column.name == "labels" else 0, dtype=_numpy(column))
-
-
 def _narrowed(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     """Cast; wider integers of foreign files are clipped, as wrapping would hide them."""
     if dtype.kind == "i" and values.dtype.itemsize > dtype.itemsize:
         limits = np.iinfo(dtype)
         values = values.clip(limits.min, limits.max)
     return values.astype(dtype, copy=False)
-
-
-def _numpy(column: Column) -> str:
-    return "uint8" if column.dtype == "digest" else column.dtype
 
 
 def _gather(

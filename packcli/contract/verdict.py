@@ -97,7 +97,8 @@ class Verdict:
         findings: the first findings, at most `limit`.
         counts: findings by code, all of them.
         skipped: rules that did not run, and why.
-        checked: what was looked at: shards, packs, samples, tokens.
+        checked: what was looked at: shards, packs, samples, tokens; where there is an origin,
+            samples compared with it, and those of them that moved to another line or file.
         proofs: one entry a kernel that ran.
         limit: how many findings are kept in full.
         shards: names of the shards that were read, as findings call them.

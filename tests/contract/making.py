@@ -6,10 +6,11 @@ import numpy as np
 
 from packcli.contract.columns import Axis
 from packcli.contract.digests import sample_digests
-from packcli.contract.model import ModelFacts, Rope, Runs, VitWindows
+from packcli.contract.model import ModelFacts, Padding, Rope, Runs, VitWindows
 from packcli.contract.offsets import Offsets
 from packcli.contract.packs import Packs, boxed
 from packcli.contract.rules.slots import media_spans, mrope_of
+from packcli.pack.padding import padded
 
 IMAGE, VIDEO, START, END = 1001, 1002, 1003, 1004
 
@@ -30,6 +31,12 @@ MODELS = {
         vit_windows=VitWindows.FRAMES,
     ),
     "weights": ModelFacts("text", vocab_size=1100, loss_scale=True),
+}
+PADDED_MODELS = {
+    "padded": ModelFacts("text", vocab_size=1100, padding=Padding(3, 8, 32)),
+    "padded_vision": ModelFacts(
+        "qwen2_vl", 1100, Rope.GRID, IMAGE, VIDEO, 2, padding=Padding(3, 8, 32)
+    ),
 }
 
 
@@ -129,6 +136,6 @@ def _place_media(packs):
 
 
 def make_packs(rng, facts, packs=4, most=5, first=0):
-    """Return valid packs of 1 to `most` samples."""
+    """Return valid packs of 1 to `most` samples, padded where the facts say so."""
     members = Offsets.from_lengths(rng.integers(1, most + 1, packs))
-    return make_samples(rng, facts, members.total, first).grouped(members)
+    return padded(make_samples(rng, facts, members.total, first).grouped(members), facts)

@@ -11,16 +11,18 @@ import pytest
 from packcli.contract.columns import Axis
 from packcli.contract.digests import SIZE, digest_total, sample_digests, spell_total
 from packcli.contract.offsets import Offsets
+from packcli.contract.packs import boxed
 from tests.contract.making import MODELS, make_packs, make_samples
 
 
-def digest_of(ids, labels, *grids, media=()):
+def digest_of(ids, labels, *grids, name="", media=()):
     """The digest as its documentation says, from plain lists."""
     state = blake2b(digest_size=16)
     for values in (ids, labels, *grids):
         state.update(len(values).to_bytes(8, "little"))
         flat = [n for v in values for n in (v if isinstance(v, list) else [v])]
         state.update(b"".join(struct.pack("<f" if type(n) is float else "<i", n) for n in flat))
+    state.update(len(name.encode()).to_bytes(8, "little") + name.encode())
     if media and media[0]:
         state.update(json.dumps(media).encode())
     return state.digest()
@@ -47,7 +49,20 @@ def test_digest_is_what_is_documented(family):
         names = ("kind", "uri", "height", "width", "frame_indices", "timestamps")
         held = names if packs.facts.has_media else ()
         media = [part(f"media.{name}", Axis.MEDIUM) for name in held]
-        assert digests[sample].tobytes() == digest_of(*told, media=media)
+        name = packs.columns["sample_ids"][sample]
+        assert digests[sample].tobytes() == digest_of(*told, name=name, media=media)
+
+
+def test_a_name_counts_unless_it_is_the_place():
+    packs = make_samples(np.random.default_rng(0), MODELS["text"], 3)
+    told = []
+    for names in (["a", "b", "é"], ["a", "c", "é"], ["f:1", "f:2", "f:3"], ["", "", ""]):
+        named = {**packs.columns, "sample_ids": boxed(names)}
+        named["sample_sources"] = boxed(["f:1", "f:2", "f:3"])
+        told.append([one.tobytes() for one in sample_digests(replace(packs, columns=named))])
+    assert [a == b for a, b in zip(told[0], told[1], strict=True)] == [True, False, True]
+    assert not set(told[0]) & set(told[2])
+    assert told[2] == told[3]
 
 
 def test_digest_of_one_text_sample_stays_the_same():
@@ -56,10 +71,12 @@ def test_digest_of_one_text_sample_stays_the_same():
         **packs.columns,
         "input_ids": np.array([1, 2, 3], np.int32),
         "labels": np.array([-100, 2, 3], np.int32),
+        "sample_ids": boxed(["one"]),
     }
     known = replace(packs, axes={Axis.TOKEN: Offsets.from_lengths([3])}, columns=columns)
-    assert sample_digests(known)[0].tobytes().hex() == digest_of([1, 2, 3], [-100, 2, 3]).hex()
-    assert sample_digests(known)[0].tobytes().hex() == "b6e48ceb79a0e1b0b162e3dde002a564"
+    expected = digest_of([1, 2, 3], [-100, 2, 3], name="one").hex()
+    assert sample_digests(known)[0].tobytes().hex() == expected
+    assert sample_digests(known)[0].tobytes().hex() == "f934b82afd57e28d9646b1377bae5e0b"
 
 
 @pytest.mark.parametrize("family", MODELS)

@@ -13,6 +13,7 @@ from packcli.contract.rules.dataset import DATASET
 from packcli.contract.rules.frame import FRAME, SAMPLES
 from packcli.contract.rules.identity import IDENTITY
 from packcli.contract.rules.labels import LABELS
+from packcli.contract.rules.padding import PADDING
 from packcli.contract.rules.rule import Hit, Rule
 from packcli.contract.rules.slots import SLOT_COUNT, SLOTS
 
@@ -24,10 +25,16 @@ if TYPE_CHECKING:
     from packcli.contract.packs import Packs
     from packcli.contract.rows import Rows
 
+
+def _order(rule: Rule) -> tuple[int, bool]:
+    """Within a tier, rows are seen to be sound before packs are made of them."""
+    return rule.tier, rule.check is not None
+
+
 RULES: tuple[Rule, ...] = tuple(
     sorted(
-        (*FRAME, *BOUNDARIES, SAMPLES, SLOT_COUNT, *LABELS, *SLOTS, *IDENTITY),
-        key=lambda rule: rule.tier,
+        (*FRAME, *BOUNDARIES, SAMPLES, SLOT_COUNT, *LABELS, *SLOTS, *PADDING, *IDENTITY),
+        key=_order,
     )
 )
 
@@ -70,7 +77,7 @@ def check(rows: Rows, without: Container[str] = ()) -> Checked:
     hits: list[tuple[Rule, Hit]] = []
     sound = np.arange(rows.count, dtype=np.int64)
     packs: Packs | None = None
-    for _, tier in groupby(runnable, key=lambda rule: rule.tier):
+    for _, tier in groupby(runnable, key=_order):
         rules = list(tier)
         if packs is None and any(rule.check for rule in rules):
             packs = rows.packs()

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from packcli.contract.offsets import Offsets
 from packcli.contract.rows import Cells
 from packcli.contract.rules.rule import Hit, Rule, first_per_row
 
@@ -99,16 +100,12 @@ def _max_seqlen(rows: Rows) -> Iterator[Hit]:
 
 def _reset(rows: Rows) -> Iterator[Hit]:
     counts, flat = rows.boundaries()
-    expected = np.ones(len(rows.cells["position_ids"].values), dtype=np.int64)
+    stored = rows.cells["position_ids"].values
     row_start = np.cumsum(rows.tokens) - rows.tokens
     starts = np.ones(len(flat), dtype=bool)
     starts[counts[1:] - 1] = False
     first = flat[starts] + np.repeat(row_start, np.diff(counts) - 1)
-    expected[first] = 0
-    run = np.arange(len(expected)) - np.maximum.accumulate(
-        np.where(expected == 0, np.arange(len(expected)), 0)
-    )
-    stored = rows.cells["position_ids"].values
+    run = Offsets.from_lengths(np.diff(first, append=len(stored))).restarting()
     places = np.flatnonzero(stored != run)
     row = np.searchsorted(row_start, places, side="right") - 1
     for index in first_per_row(row):

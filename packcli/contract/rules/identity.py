@@ -20,12 +20,11 @@ if TYPE_CHECKING:
 
 def _counts(packs: Packs, rows: Rows) -> Iterator[Hit]:
     for column in columns_for(packs.facts):
-        if not column.derived or column.name not in rows.cells:
+        if not column.derived or column.axis is not Axis.PACK or column.name not in rows.cells:
             continue
         stored, expected = rows.cells[column.name].values, DERIVED[column.name](packs)
-        if column.axis is Axis.PACK:
-            for row in np.flatnonzero(stored != expected).tolist():
-                yield Hit(row, f"{column.name} is {stored[row]}, counted {expected[row]}")
+        for row in np.flatnonzero(stored != expected).tolist():
+            yield Hit(row, f"{column.name} is {stored[row]}, counted {expected[row]}")
 
 
 def _medium_samples(packs: Packs, rows: Rows) -> Iterator[Hit]:
@@ -55,7 +54,7 @@ def _digest(packs: Packs, rows: Rows) -> Iterator[Hit]:
     wrong = (packs.columns["sample_digests"] != sample_digests(packs)).any(axis=1)
     for sample in np.flatnonzero(wrong).tolist():
         row = int(np.searchsorted(packs.members.ends, sample, side="right"))
-        message = "ids, labels, grids or media are not those that encode wrote"
+        message = "name, ids, labels, grids or media are not those that encode wrote"
         yield Hit(row, message, sample - int(packs.members.values[row]))
 
 
@@ -89,7 +88,7 @@ IDENTITY = (
         14,
         "the digest taken at encode is the digest of what is stored",
         "the sample was changed after encode: pack again from the encoded shards",
-        ("labels", "sample_digests"),
+        ("labels", "sample_ids", "sample_sources", "sample_digests"),
         check=_digest,
     ),
 )

@@ -8,6 +8,7 @@ import numpy as np
 
 from packcli.contract.derived import loss_mask
 from packcli.contract.packs import IGNORED
+from packcli.contract.padding import padding_of
 from packcli.contract.rules.rule import WEIGHTS, Hit, Rule, token_hits
 
 if TYPE_CHECKING:
@@ -73,10 +74,10 @@ def _scale(packs: Packs, rows: Rows) -> Iterator[Hit]:
 
 def _none(packs: Packs, rows: Rows) -> Iterator[Hit]:
     del rows
-    supervised = np.concatenate([[0], np.cumsum(packs.columns["labels"] != IGNORED)])
-    counts = supervised[packs.tokens.ends] - supervised[packs.tokens.starts]
+    starts = packs.tokens.starts
+    taught = np.logical_or.reduceat(packs.columns["labels"] != IGNORED, starts)
     wrong = np.zeros(packs.tokens.total, dtype=bool)
-    wrong[packs.tokens.starts[counts == 0]] = True
+    wrong[starts[~taught & ~padding_of(packs)]] = True
     yield from token_hits(packs, wrong, lambda _: "every label is -100: nothing is learnt")
 
 
@@ -142,7 +143,7 @@ LABELS = (
     Rule(
         "label.none",
         11,
-        "every sample has a supervised token",
+        "every sample has a supervised token; padding has none",
         "drop the sample: it costs attention and teaches nothing",
         ("labels",),
         check=_none,

@@ -109,10 +109,17 @@ def _has_windows(rows: Rows) -> bool:
     return stored and "image_grid_thw" in rows.cells
 
 
+def _has_padded(rows: Rows) -> bool:
+    stored, padding = "cu_seqlens_padded" in rows.cells, rows.facts.padding
+    return stored == (padding is not None and padding.sample_multiple > 1)
+
+
+PADDED = "cu_seqlens_padded, and the multiples that packs were padded to"
 SECONDS = "second_per_grid_ts, as videos are timed"
 WEIGHTS = "loss_scale, as labels have weights"
 WINDOWS = "vit_cu_seqlens, image_grid_thw and a model with windows"
 _CONDITIONS = {
+    PADDED: _has_padded,
     "model with media": _has_media,
     "model with mRoPE": _has_mrope,
     SECONDS: _has_seconds,

@@ -56,29 +56,42 @@ def _count(rows: Rows) -> Iterator[Hit]:
 
 def _count_kind(rows: Rows, kind: str, token: int) -> Iterator[Hit]:
     """Compare slots and grids, per pack, then where the samples of a pack meet."""
-    slot_places = np.flatnonzero(rows.cells["input_ids"].values == token)
+    slots = np.flatnonzero(rows.cells["input_ids"].values == token)
     cells = rows.cells[f"{kind}_grid_thw"]
     assert cells.rows is not None  # noqa: S101 - list columns only, told by grid.dtype before
     ends = np.concatenate([[0], np.cumsum(rows.facts.slots(cells.values.reshape(-1, 3)))])
-    row_ends = np.cumsum(rows.tokens)
-    per_row = np.bincount(
-        np.searchsorted(row_ends, slot_places, side="right"), minlength=rows.count
-    )
+    per_row = np.diff(np.searchsorted(slots, np.cumsum(rows.tokens)), prepend=0)
     told = ends[cells.rows[1:]] - ends[cells.rows[:-1]]
     wrong = per_row != told
     for row in np.flatnonzero(wrong).tolist():
-        yield Hit(row, f"{per_row[row]} {kind} slots, grids make {told[row]}")
+        edges = ends[cells.rows[row] : cells.rows[row + 1] + 1] - ends[cells.rows[row]]
+        message = f"{per_row[row]} {kind} slots, grids make {told[row]}"
+        yield Hit(row, message, _first_off(rows, row, slots, edges))
     if not cells.rows[-1]:
         return
     right = np.flatnonzero(~wrong)
-    for hit in _straddling(rows.take(right) if wrong.any() else rows, kind, token):
+    if wrong.any():
+        rows = rows.take(right)
+        slots = np.flatnonzero(rows.cells["input_ids"].values == token)
+    for hit in _straddling(rows, kind, slots):
         assert hit.row is not None  # noqa: S101 - straddling is told of rows only
         yield replace(hit, row=int(right[hit.row]))
 
 
-def _straddling(rows: Rows, kind: str, token: int) -> Iterator[Hit]:
+def _first_off(
+    rows: Rows, row: int, slots: NDArray[np.int64], edges: NDArray[np.int64]
+) -> int | None:
+    """Return the first sample of a pack at whose end no grid ends; None where all do."""
+    counts, flat = rows.boundaries()
+    start = int(rows.tokens[:row].sum())
+    bounds = start + flat[counts[row] + 1 : counts[row + 1]]
+    filled = np.searchsorted(slots, bounds) - np.searchsorted(slots, start)
+    off = np.flatnonzero(~np.isin(filled, edges))
+    return int(off[0]) if off.size else None
+
+
+def _straddling(rows: Rows, kind: str, slot_places: NDArray[np.int64]) -> Iterator[Hit]:
     """Find samples whose slots are not a whole number of grids, in packs that add up."""
-    slot_places = np.flatnonzero(rows.cells["input_ids"].values == token)
     grids = rows.cells[f"{kind}_grid_thw"].values.reshape(-1, 3)
     ends = np.concatenate([[0], np.cumsum(rows.facts.slots(grids))])
     counts, flat = rows.boundaries()
@@ -104,14 +117,14 @@ def _grid_order(packs: Packs, rows: Rows) -> Iterator[Hit]:
     for kind, column, token in _kinds(packs.facts):
         if not len(packs.columns[column]):
             continue
-        marked = ids == token
-        place_in_slots = np.cumsum(marked) - 1
-        begins = marked & ~np.concatenate([[False], marked[:-1]])
+        slots = np.flatnonzero(ids == token)
+        apart = np.ones(len(slots), dtype=bool)
+        apart[1:] = slots[1:] - slots[:-1] > 1
+        begins = np.flatnonzero(apart)
         grids = _frames(packs.columns[column].astype(np.int64), kind, packs.facts)
         edges = np.concatenate([[0], np.cumsum(packs.facts.slots(grids))])
         wrong = np.zeros(len(ids), dtype=bool)
-        starts = np.flatnonzero(begins)
-        wrong[starts[~np.isin(place_in_slots[starts], edges)]] = True
+        wrong[slots[begins[~np.isin(begins, edges)]]] = True
         yield from token_hits(
             packs, wrong, lambda _, k=kind: f"{k} slots start here, but no {k} grid does"
         )

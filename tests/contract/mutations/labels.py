@@ -103,6 +103,21 @@ def weight_lost(bench):
     return Place(row)
 
 
+@mutation("sample.digest")
+def two_names_swapped(bench):
+    row = bench.row(samples=2)
+    names = bench["sample_ids"][row]
+    names[0], names[-1] = names[-1], names[0]
+    return Place(row)
+
+
+@mutation("sample.digest")
+def name_changed(bench):
+    row, sample, _ = bench.sample()
+    bench["sample_ids"][row][sample] += "x"
+    return Place(row, sample)
+
+
 @mutation("sample.digest", ["weights"])
 def weight_changed(bench):
     row, sample, span = bench.sample()
