@@ -12,6 +12,7 @@ from click.core import ParameterSource
 
 from packcli.cli.planning import FLAG_NAMES, plan_options, planning_flags, weighed
 from packcli.cli.progress import as_json, no_progress, progress
+from packcli.cli.reports.text import counted
 
 if TYPE_CHECKING:
     from packcli.pack.run import PackSummary
@@ -20,6 +21,7 @@ _EPILOG = """\b
 Examples, after encode:
   packcli pack encoded -o packed --capacity 2048
   packcli pack encoded:1.5 -o mixed --capacity 2048 --seed 1
+  packcli pack encoded -o parallel --capacity 2048 --pad-sample-multiple 8
   packcli pack encoded -o in_order --capacity 2048 --strategy sequential --open-packs 4
 """
 
@@ -122,12 +124,15 @@ def _check_alone(epochs: list[float] | None) -> None:
 def describe(summary: PackSummary) -> str:
     """Say in a few lines what pack did."""
     optimal = " (optimal)" if summary.excess == 0 else ""
-    packs = f"{summary.packs:,} packs of {summary.capacity:,}"
-    bound = f"lower bound {summary.lower_bound:,} packs, excess {summary.excess:,}{optimal}"
+    samples, packs = counted(summary.samples, "samples"), counted(summary.packs, "packs")
+    bound = f"lower bound {counted(summary.lower_bound, 'packs')}, excess {summary.excess:,}"
     lines = [
-        f"packed   {summary.samples:,} samples into {packs} to {summary.output}",
-        f"fill     {100 * summary.fill:.2f} %; {bound}",
+        f"packed   {samples} into {packs} of {summary.capacity:,} to {summary.output}",
+        f"fill     {100 * summary.fill:.2f} %; {bound}{optimal}",
     ]
+    if summary.padding:
+        share = 100 * summary.padding / (summary.tokens + summary.padding)
+        lines.append(f"padding  {counted(summary.padding, 'tokens')}, {share:.2f} % of all")
     if summary.windows > 1:
         loss = 100 * summary.excess / max(1, summary.lower_bound)
         lines.append(

@@ -45,6 +45,20 @@ _FLAGS = (
         show_default=True,
         help="Packs in a step, for --balance.",
     ),
+    click.option(
+        "--pad-sample-multiple",
+        type=click.IntRange(1),
+        default=1,
+        show_default=True,
+        help="Pad each sample to a multiple: 2 x context parallel ranks.",
+    ),
+    click.option(
+        "--pad-pack-multiple",
+        type=click.IntRange(1),
+        default=1,
+        show_default=True,
+        help="Pad each pack to a multiple.",
+    ),
     click.option("--seed", type=click.IntRange(0), help="Let samples of one length change places."),
 )
 
@@ -65,6 +79,8 @@ FLAG_NAMES = (
     "max_patches",
     "balance",
     "ranks",
+    "pad_sample_multiple",
+    "pad_pack_multiple",
     "seed",
 )
 """Parameters of the flags, as `PlanOptions` calls them."""

@@ -21,10 +21,12 @@ if TYPE_CHECKING:
 
     from packcli.pack.runs import Pattern
 
-_ENOUGH = 5e-4  # excess over the bound below which no further method is tried
+ENOUGH = 5e-4
+"""Excess over the bound below which no further method is tried."""
+
 _WIDEST = 1 << 22  # tokens; minimum slack keeps one number for each room
 _DEAREST = 100_000  # knapsack stretches in one round of column generation
-_CLASSES = ((200, _ENOUGH), (1000, 2.5e-3))  # size classes, and the excess that calls for them
+_CLASSES = ((200, ENOUGH), (1000, 2.5e-3))  # size classes, and the excess that calls for them
 
 
 def improved(histogram: Histogram, capacity: int, runs: Runs) -> Runs:
@@ -39,7 +41,7 @@ def improved(histogram: Histogram, capacity: int, runs: Runs) -> Runs:
         EnvironmentLacksError: column generation is needed, and SciPy is not installed.
     """
     bound = lower_bound(histogram, capacity)
-    if runs.packs <= bound * (1 + _ENOUGH) or capacity > _WIDEST:
+    if runs.packs <= bound * (1 + ENOUGH) or capacity > _WIDEST:
         return runs
     best = min(runs, minimum_slack(histogram, capacity), key=lambda plan: plan.packs)
     for classes, excess in _CLASSES:

@@ -2,15 +2,74 @@
 
 from __future__ import annotations
 
+from itertools import permutations
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from packcli.pack.histogram import Histogram
+
 if TYPE_CHECKING:
-    from packcli.pack.histogram import Histogram
+    from numpy.typing import NDArray
+
+    from packcli.pack.options import PlanOptions, Samples
 
 _DUAL_STEPS = 60
 _SAFE = 1 << 62
+
+
+def bound_of(samples: Samples, options: PlanOptions) -> int:
+    """Return the strongest bound of any budget, alone or beside another one.
+
+    Of samples that are padded, give what `with_padding` says of them.
+
+    Args:
+        samples: all of them placeable.
+        options: budgets.
+    """
+    bounds = [lower_bound(samples.histogram, options.capacity)]
+    demands = samples.demands(options)
+    for need, most in demands[1:]:
+        bounds.append(-(-int(need.sum(dtype=np.int64)) // most))
+        bounds.append(lower_bound(Histogram.of(need[need > 0]), most))
+    bounds += [_beside(one, other) for one, other in permutations(demands, 2)]
+    return max(bounds)
+
+
+def _beside(one: tuple[NDArray[np.integer], int], other: tuple[NDArray[np.integer], int]) -> int:
+    """Bound by what can join samples that take more than half of one budget.
+
+    The b largest of them share no pack. What joins them takes no more of the first budget than
+    they leave; of the second it then takes at most what fills that room with its densest samples.
+    The rest of the second budget's demand needs packs beside those b, for any b.
+    """
+    (first, room), (second, most) = (
+        (need.astype(np.int64, copy=False), budget) for need, budget in (one, other)
+    )
+    large = np.sort(np.flatnonzero(2 * first > room))
+    large = large[np.argsort(-first[large], kind="stable")]
+    if not large.size or not second.any():
+        return 0
+    left = np.concatenate(([0], np.cumsum(room - first[large])))
+    own = np.concatenate(([0], np.cumsum(second[large])))
+    packs = np.arange(large.size + 1)
+    joined = np.minimum(_densest(first, second, left), most * packs - own)
+    return int((packs + -(-np.maximum(0, second.sum() - own - joined) // most)).max())
+
+
+def _densest(
+    first: NDArray[np.int64], second: NDArray[np.int64], rooms: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return how much of the second need fits into rooms of the first, parts of samples allowed."""
+    free = int(second[first == 0].sum())
+    able = np.flatnonzero((first > 0) & (second > 0))
+    able = able[np.argsort(-second[able] / first[able], kind="stable")]
+    taken = np.concatenate(([0], np.cumsum(first[able])))
+    gained = np.concatenate(([0], np.cumsum(second[able])))
+    whole = np.searchsorted(taken, rooms, side="right") - 1
+    part = np.append(able, 0)[whole]
+    more = -(-(rooms - taken[whole]) * second[part] // np.maximum(1, first[part]))
+    return free + gained[whole] + np.where(whole < able.size, more, 0)
 
 
 def lower_bound(histogram: Histogram, capacity: int) -> int:

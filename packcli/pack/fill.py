@@ -11,9 +11,13 @@ import numpy as np
 from packcli.contract.digests import digest_total, spell_total
 from packcli.contract.errors import InputError
 from packcli.contract.offsets import Offsets
+from packcli.contract.padding import rounded
+from packcli.pack.options import with_padding
 from packcli.pack.overlap import Overlapped
+from packcli.pack.padding import padded
 from packcli.pack.reading import SampleReader, distinct
 from packcli.pack.sources import RowGroup, demands
+from packcli.shards.media_store import EMBEDDED, MediaStore, names_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,34 +99,40 @@ def fill_shard(
     """Fill one shard, unless that was done before."""
     if (done := directory.part(task.number)) is not None:
         return done
-    report = _Report()
+    report, facts = _Report(embeds=EMBEDDED in source.counts), directory.job.model
     reader = SampleReader(source, task.groups)
     wanted = [_wanted(chunk) for chunk in task.chunks] + [np.zeros(0, dtype=np.int64)]
     with (
-        directory.shard(task.name, source.model) as (writer, entries),
+        directory.shard(task.name, facts) as (writer, entries),
         Overlapped(writer.write) as writing,
     ):
         for place, chunk in enumerate(task.chunks):
             loaded = reader.load(wanted[place], wanted[place + 1])
             report.leave(options, loaded.take(chunk.left))
-            for packs in _filled(loaded, chunk, options.capacity):
-                report.add(packs)
-                writing.put(packs)
+            for packs in _filled(loaded, chunk, options):
+                filled = padded(packs, facts)
+                report.add(packs, filled)
+                writing.put(filled)
             del loaded
+    if report.embedded:
+        stores = {group.path.parent.parent: None for group in task.groups}
+        MediaStore(directory.path).adopt(sorted(report.embedded), [*map(MediaStore, stores)])
     finished = report.to_json() | {"shard": asdict(entries[0])}
     directory.finish_part(task.number, finished)
     return finished
 
 
-def _filled(loaded: Loaded, chunk: Chunk, capacity: int) -> Iterator[Packs]:
+def _filled(loaded: Loaded, chunk: Chunk, options: PlanOptions) -> Iterator[Packs]:
     """Gather a chunk's packs in portions, straight from where they were read.
 
     Raises:
         InputError: samples are longer than the index said.
     """
     members = Offsets.from_lengths(chunk.counts)
-    ends = np.cumsum(loaded.lengths(chunk.order), dtype=np.int64)[members.ends - 1]
-    if ends.size and int(np.diff(ends, prepend=0).max()) > capacity:
+    lengths = rounded(loaded.lengths(chunk.order), options.pad_sample_multiple)
+    ends = np.cumsum(lengths)[members.ends - 1]
+    most = options.capacity // options.unit * options.unit
+    if ends.size and int(np.diff(ends, prepend=0).max()) > most:
         source = loaded.take(chunk.order[:1]).columns["sample_sources"][0]
         raise InputError(
             f"{source}: samples are longer than seq_lengths says; run `packcli verify` on the "
@@ -139,11 +149,17 @@ def _filled(loaded: Loaded, chunk: Chunk, capacity: int) -> Iterator[Packs]:
 class _Report:
     """What one shard packed and left out."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, embeds: bool) -> None:
+        self._embeds = embeds
         self._rejected: list[dict[str, Any]] = []
         self._packs = self._samples = self._tokens = self._packed = self._left = 0
+        self._padding = 0
+        self.embedded: set[str] = set()
 
-    def add(self, packs: Packs) -> None:
+    def add(self, packs: Packs, filled: Packs) -> None:
+        if self._embeds and "media.uri" in packs.columns:
+            self.embedded |= {*names_in(packs.columns["media.uri"])}
+        self._padding += filled.tokens.total - packs.tokens.total
         self._packs += len(packs)
         self._samples += packs.members.total
         self._tokens += packs.tokens.total
@@ -158,7 +174,9 @@ class _Report:
             "packs": self._packs,
             "samples": self._samples,
             "tokens": self._tokens,
+            "padding": self._padding,
             "rejected": self._rejected,
+            "embedded": sorted(self.embedded),
             "digest": spell_total(self._packed),
             "digest_rejected": spell_total(self._left),
         }
@@ -166,9 +184,10 @@ class _Report:
 
 def _rejected(samples: Packs, options: PlanOptions) -> list[dict[str, Any]]:
     """Say of samples that fit into no pack what they need, and what there is."""
-    need = demands(samples)
+    need, options = with_padding(demands(samples), options)
+    tokens = "tokens, capacity" if options.unit == 1 else "tokens with padding, a pack holds"
     budgets = (
-        (need.lengths, options.capacity, "tokens, capacity"),
+        (need.lengths, options.capacity, tokens),
         (need.images, options.max_images, "images, --max-images"),
         (need.patches, options.max_patches, "patches, --max-patches"),
     )

@@ -15,15 +15,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from packcli.pack.bound import bound_of
+from packcli.pack.deal import dealt
 from packcli.pack.histogram import ranked
+from packcli.pack.levels import by_levels, scarce_first, together
 from packcli.pack.options import Arrangement
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from packcli.pack.options import PlanOptions, Samples
 
 _TRIES = 6  # sizes looked at before a kind is given up
+_ENOUGH = 0.01  # excess over the bound below which no further method is tried
+_TWO = 2  # budgets, tokens among them, that levels are good for
 _SCARCE = 0.9  # another budget this close to being as scarce as tokens is spent evenly
 
 _Vector = tuple[int, ...]  # what a sample takes of each budget, tokens first
@@ -157,9 +164,49 @@ def _kind_numbers(samples: Samples, options: PlanOptions) -> NDArray[np.int64]:
 
 
 def arrange_limited(samples: Samples, options: PlanOptions) -> Arrangement:
-    """Group samples into few packs that keep to all budgets."""
+    """Group samples into few packs that keep to all budgets: the best of several plans.
+
+    Methods are tried from the quickest on, until one comes near the bound.
+    """
+    enough = bound_of(samples, options) * (1 + _ENOUGH)
+    best: Arrangement | None = None
+    for plan in _plans(samples, options):
+        if best is None or plan.counts.size < best.counts.size:
+            best = plan
+        if best.counts.size <= enough:
+            break
+    assert best is not None  # noqa: S101 - the last method plans anything
+    return best
+
+
+def _plans(samples: Samples, options: PlanOptions) -> Iterator[Arrangement]:
+    ranks = ranked(samples.lengths, options.seed)
     demands = samples.demands(options)
-    rising = ranked(samples.lengths, options.seed)[::-1]
+    most = _alike(demands)
+    if most is not None:
+        lengths = samples.lengths[ranks].astype(np.int64)
+        found = dealt(ranks, lengths, (options.capacity, most), bound_of(samples, options))
+        yield from [] if found is None else [found]
+    if len(demands) == _TWO and most is None:
+        yield by_levels(demands, together(demands, ranks))
+        yield by_levels(demands, scarce_first(demands, ranks))
+    yield _mixed(samples, options, ranks)
+
+
+def _alike(demands: list[tuple[NDArray[np.integer], int]]) -> int | None:
+    """Return how many samples a pack may hold, where all take equally much of other budgets."""
+    most = 2**31 - 1
+    for need, budget in demands[1:]:
+        if need.min() != need.max():
+            return None
+        most = min(most, budget // max(1, int(need.min())))
+    return most
+
+
+def _mixed(samples: Samples, options: PlanOptions, ranks: NDArray[np.integer]) -> Arrangement:
+    """Fill packs one after the other so that what is left keeps its mix."""
+    demands = samples.demands(options)
+    rising = ranks[::-1]
     needs: list[_Vector] = list(zip(*(need.tolist() for need, _ in demands), strict=True))
     numbers = _kind_numbers(samples, options)[rising]
     kinds = [_Kind(rising[numbers == one].tolist(), needs) for one in np.unique(numbers)]

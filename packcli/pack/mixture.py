@@ -9,6 +9,7 @@ import numpy as np
 
 from packcli.contract.digests import digest_total
 from packcli.contract.errors import UsageError
+from packcli.contract.padding import SAMPLE_NAMES, named_padding
 from packcli.pack.histogram import index_type
 from packcli.pack.windows import Uses
 from packcli.shards.reader import Shard
@@ -55,7 +56,8 @@ def mixed(index: Index, epochs: Sequence[float], seed: int) -> tuple[Uses, list[
         portions += [_all_of(group) for _ in range(int(whole)) for group in groups]
         drawn = _part_of(groups, part, rng)
         portions += drawn
-        digests.append(int(whole) * int(manifest.digest or "0", 16) + _digest(groups, drawn))
+        part_digest = _digest(groups, drawn, padded=manifest.model.padding is not None)
+        digests.append(int(whole) * int(manifest.digest or "0", 16) + part_digest)
     shuffled = [portions[place] for place in rng.permutation(len(portions)).tolist()]
     dtype = index_type(len(index.samples))
     numbers = np.concatenate([np.zeros(0, dtype), *shuffled]).astype(dtype, copy=False)
@@ -78,7 +80,7 @@ def _part_of(
     return [one + first for one in cut if one.size]
 
 
-def _digest(groups: list[RowGroup], drawn: list[NDArray[np.integer]]) -> int:
+def _digest(groups: list[RowGroup], drawn: list[NDArray[np.integer]], *, padded: bool) -> int:
     """Add up the digests of a part of the samples."""
     if not drawn:
         return 0
@@ -87,7 +89,10 @@ def _digest(groups: list[RowGroup], drawn: list[NDArray[np.integer]]) -> int:
         inside = [group for group in groups if group.path == path]
         first, last = inside[0].first, inside[-1].first + inside[-1].count
         here = chosen[(chosen >= first) & (chosen < last)] - first
-        digests = Shard.open(path).whole(["sample_digests"]).cells["sample_digests"].values
+        cells = Shard.open(path).whole(["sample_digests", *(SAMPLE_NAMES if padded else ())]).cells
+        digests = cells["sample_digests"].values
+        if padded:
+            digests = digests[~named_padding(*(cells[name].values for name in SAMPLE_NAMES))]
         total += digest_total(digests[here])
     return total
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from math import lcm
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from packcli.contract.errors import UsageError
+from packcli.contract.padding import rounded
 from packcli.pack.histogram import Histogram
 
 if TYPE_CHECKING:
@@ -33,6 +35,8 @@ class PlanOptions:
         seed: None keeps input order inside a length class; a number permutes it, so that an
             epoch meets other packs at the same pack count.
         open_packs: packs that `sequential` may keep open; 1 is next fit.
+        pad_sample_multiple: tokens; each sample is padded to a multiple of it.
+        pad_pack_multiple: tokens; each pack is padded to a multiple of it, behind its last sample.
     """
 
     capacity: int = 8192
@@ -45,6 +49,8 @@ class PlanOptions:
     ranks: int = 1
     seed: int | None = None
     open_packs: int = 1
+    pad_sample_multiple: int = 1
+    pad_pack_multiple: int = 1
 
     def __post_init__(self) -> None:
         """Refuse numbers that no plan can keep.
@@ -52,7 +58,7 @@ class PlanOptions:
         Raises:
             UsageError: a capacity, limit or count is below 1, a seed below 0, or a word unknown.
         """
-        for name in ("capacity", "max_samples", "max_images", "max_patches", "ranks", "open_packs"):
+        for name in _COUNTS:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise UsageError(f"{name} is {value}; give a number of at least 1")
@@ -61,9 +67,30 @@ class PlanOptions:
         for name, words in (("quality", ("fast", "best")), ("balance", _BALANCES)):
             if getattr(self, name) not in words:
                 raise UsageError(f"{name} is {getattr(self, name)!r}; give one of {words}")
+        if self.unit > self.capacity:
+            told = f"a pack of {self.capacity} tokens holds no multiple of {self.unit}"
+            raise UsageError(f"{told}, which padding asks for; raise the capacity")
+
+    @property
+    def unit(self) -> int:
+        """Tokens that the length of every pack is a multiple of.
+
+        The last sample of a pack takes the padding at its tail, and stays a multiple of its own.
+        """
+        return lcm(self.pad_sample_multiple, self.pad_pack_multiple)
 
 
 _BALANCES = ("none", "attention", "vision")
+_COUNTS = (
+    "capacity",
+    "max_samples",
+    "max_images",
+    "max_patches",
+    "ranks",
+    "open_packs",
+    "pad_sample_multiple",
+    "pad_pack_multiple",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +134,19 @@ class Samples:
             (self.patches, options.max_patches),
         )
         return [(need, most) for need, most in budgets if need is not None and most is not None]
+
+
+def with_padding(samples: Samples, options: PlanOptions) -> tuple[Samples, PlanOptions]:
+    """Say what samples take when they are padded, and how much of that a pack holds.
+
+    A pack at the largest multiple within the capacity needs no more padding, so no pack that is
+    planned so exceeds the capacity when its tail is padded.
+    """
+    if options.unit == 1:
+        return samples, options
+    lengths = rounded(samples.lengths, options.pad_sample_multiple)
+    capacity = options.capacity // options.unit * options.unit
+    return replace(samples, lengths=lengths), replace(options, capacity=capacity)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

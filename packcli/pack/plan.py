@@ -12,9 +12,9 @@ from packcli.contract.errors import UsageError
 from packcli.contract.offsets import Offsets
 from packcli.pack import strategies
 from packcli.pack.balance import in_blocks
-from packcli.pack.bound import lower_bound
+from packcli.pack.bound import bound_of
 from packcli.pack.histogram import index_type
-from packcli.pack.options import Arrangement, PlanOptions, Samples
+from packcli.pack.options import Arrangement, PlanOptions, Samples, with_padding
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -112,9 +112,10 @@ def make_plan(
     options = options or PlanOptions()
     given = _columns(lengths, images, patches)
     _require_columns(given, options)
-    kept, rejected, zero = _screen(given, options)
-    samples = given if kept is None else given.take(kept)
-    arrangement = strategies.load(options.strategy).arrange(samples, options)
+    padded, within = with_padding(given, options)
+    kept, rejected, zero = _screen(padded, within)
+    samples, padded = (each if kept is None else each.take(kept) for each in (given, padded))
+    arrangement = strategies.load(options.strategy).arrange(padded, within)
     arrangement = _balanced(arrangement, samples, options)
     order = arrangement.order if kept is None else kept[arrangement.order]
     return Plan(
@@ -125,7 +126,7 @@ def make_plan(
         rejected=rejected,
         zero=zero,
         tokens=int(samples.lengths.sum(dtype=np.int64)),
-        lower_bound=bound_of(samples, options),
+        lower_bound=bound_of(padded, within),
         sum_sq_len_cv=_variation(_attention(arrangement, samples)),
         seconds=perf_counter() - started,
     )
@@ -202,14 +203,6 @@ def _balanced(arrangement: Arrangement, samples: Samples, options: PlanOptions) 
     packs = in_blocks(costs, options.ranks, options.seed or 0)
     old = Offsets.from_lengths(arrangement.counts)
     return Arrangement(arrangement.order[old.gather(packs)], arrangement.counts[packs])
-
-
-def bound_of(samples: Samples, options: PlanOptions) -> int:
-    """Return the strongest bound of any single budget, for samples that can be placed."""
-    bounds = [lower_bound(samples.histogram, options.capacity)]
-    for need, most in samples.demands(options)[1:]:
-        bounds.append(-(-int(need.sum(dtype=np.int64)) // most))
-    return max(bounds)
 
 
 def _variation(costs: NDArray[np.integer]) -> float:

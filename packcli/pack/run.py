@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from importlib import metadata
@@ -13,16 +14,18 @@ import numpy as np
 from packcli import __version__, engine
 from packcli.contract.digests import spell_total
 from packcli.contract.errors import ContractBrokenError, UsageError
+from packcli.pack.bound import bound_of
 from packcli.pack.fill import WINDOW_TOKENS, cut_shards, fill_shard, window_of
 from packcli.pack.material import gathered
-from packcli.pack.options import Arrangement
-from packcli.pack.plan import bound_of
+from packcli.pack.options import Arrangement, with_padding
+from packcli.pack.padding import chosen_padding
 from packcli.pack.sources import open_sources
 from packcli.pack.stored import stored_chunks
 from packcli.pack.windows import plan_windows
 from packcli.shards.card import packed_card
 from packcli.shards.directory import OutputDirectory
 from packcli.shards.manifest import Manifest, ShardEntry
+from packcli.shards.media_store import EMBEDDED, MediaStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -45,10 +48,11 @@ class PackSummary:
         rejected: samples that fit into no pack.
         reasons: them by code.
         packs: packs written.
-        tokens: tokens in packs.
+        tokens: tokens of samples in packs.
+        padding: tokens of padding in packs, beside those.
         lower_bound: packs that no plan can do without.
         excess: packs over the bound.
-        fill: tokens over what the packs could hold.
+        fill: tokens of samples over what the packs could hold.
         sum_sq_len_cv: variation of the packs' attention cost.
         windows: portions that were planned on their own; 1 is a plan of the whole dataset.
         shards: shards written.
@@ -63,6 +67,7 @@ class PackSummary:
     reasons: Counter[str] = field(default_factory=Counter[str])
     packs: int = 0
     tokens: int = 0
+    padding: int = 0
     lower_bound: int = 0
     excess: int = 0
     fill: float = 0.0
@@ -71,6 +76,13 @@ class PackSummary:
     shards: int = 0
     seconds: float = 0.0
     output: str = ""
+
+    def add(self, reports: list[dict[str, Any]]) -> None:
+        """Add what became of each shard."""
+        self.shards = len(reports)
+        self.padding = sum(report["padding"] for report in reports)
+        self.rejected = sum(len(report["rejected"]) for report in reports)
+        self.reasons.update(line["code"] for report in reports for line in report["rejected"])
 
     def to_json(self) -> dict[str, Any]:
         """Return the document of ``schemas/pack_summary.schema.json``."""
@@ -130,21 +142,20 @@ def pack(
     material = gathered(inputs, sources, options, epochs=epochs)
     summary, chunks = _planned(material, options, writing, stored)
     manifest = _job(material, options, writing, stored)
-    directory = OutputDirectory.open(
-        writing.output, manifest, overwrite=writing.overwrite, resume=writing.resume
-    )
     window = window_of(writing.shard_bytes, writing.window_tokens)
     tasks = cut_shards(chunks, material.index, writing.shard_bytes, window)
-    fill = partial(fill_shard, options, sources[0], directory)
-    reports: list[dict[str, Any]] = []
-    for report in engine.run(fill, tasks, workers=writing.workers):
-        reports.append(report)
-        writing.progress(len(reports), len(tasks))
-    _check_conserved(material, reports)
-    summary.shards = len(reports)
-    summary.rejected = sum(len(report["rejected"]) for report in reports)
-    summary.reasons.update(line["code"] for report in reports for line in report["rejected"])
-    _finish(directory, manifest, summary, reports)
+    opened = OutputDirectory.open(
+        writing.output, manifest, overwrite=writing.overwrite, resume=writing.resume
+    )
+    with closing(opened) as directory:
+        fill = partial(fill_shard, options, sources[0], directory)
+        reports: list[dict[str, Any]] = []
+        for report in engine.run(fill, tasks, workers=writing.workers):
+            reports.append(report)
+            writing.progress(len(reports), len(tasks))
+        _check_conserved(material, reports)
+        summary.add(reports)
+        _finish(directory, manifest, summary, reports)
     return summary
 
 
@@ -178,7 +189,7 @@ def _planned(
     order = np.concatenate([np.zeros(0, np.int64), *(chunk.order for chunk in chunks)])
     counts = np.concatenate([np.zeros(0, np.int64), *(chunk.counts for chunk in chunks)])
     placed = samples.take(order)
-    bound = bound_of(placed, options)
+    bound = bound_of(*with_padding(placed, options))
     costs = Arrangement(np.arange(order.size), counts).totals(
         np.multiply(placed.lengths, placed.lengths, dtype=np.int64)
     )
@@ -215,7 +226,7 @@ def _job(
         more["plan"] = stored.digest
     return Manifest(
         kind="packed",
-        model=source.model,
+        model=replace(source.model, padding=chosen_padding(source, options)),
         versions={"packcli": __version__} | libraries,
         settings=source.settings,
         options=asdict(options) | more,
@@ -239,9 +250,12 @@ def _finish(
     reports: list[dict[str, Any]],
 ) -> None:
     without = {"output", "seconds"}
+    counts = {k: v for k, v in summary.to_json().items() if k not in without}
+    if named := {name for report in reports for name in report["embedded"]}:
+        counts[EMBEDDED] = MediaStore(directory.path).settle(named)
     done = replace(
         manifest,
-        counts={k: v for k, v in summary.to_json().items() if k not in without},
+        counts=counts,
         digest=spell_total(sum(int(report["digest"], 16) for report in reports)),
         shards=tuple(ShardEntry(**report["shard"]) for report in reports),
     )

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from packcli.contract.columns import Axis
 from packcli.contract.errors import InputError
 from packcli.contract.packs import Packs, carried_columns
+from packcli.contract.padding import SAMPLE_NAMES, named_padding, without_padding
+from packcli.pack.likeness import check_alike
 from packcli.pack.options import Samples
 from packcli.shards.directory import DATA, SUCCESS
 from packcli.shards.manifest import Manifest, read_manifest
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
 
 _LENGTHS = "seq_lengths"
 _CHECK = "run `packcli verify` on it, then encode again"
-_ALIKE = ("model", "versions", "settings", "options")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,29 +87,8 @@ def open_sources(paths: Sequence[Path]) -> list[Manifest]:
         if not (path / SUCCESS).exists():
             raise InputError(f"{path}: not complete (no {SUCCESS}); run encode again to resume")
         manifests.append(manifest)
-    first = _decisive(manifests[0])
-    for path, manifest in zip(paths[1:], manifests[1:], strict=True):
-        other = _decisive(manifest)
-        if unlike := [name for name in _ALIKE if first[name] != other[name]]:
-            details = "; ".join(_difference(name, first[name], other[name]) for name in unlike)
-            raise InputError(
-                f"{paths[0]} and {path} were made differently: {details}; "
-                "encode both with the same model and options"
-            )
+    check_alike(paths, manifests)
     return manifests
-
-
-def _decisive(manifest: Manifest) -> dict[str, Any]:
-    """Return what must be alike; of a packed dataset also what its samples were encoded with."""
-    fields = manifest.to_json()
-    encoded = [source["options"] for source in manifest.inputs if "options" in source]
-    return fields | {"options": {"encoded": encoded[:1]} | fields["options"]}
-
-
-def _difference(name: str, left: dict[str, object], right: dict[str, object]) -> str:
-    keys = [key for key in sorted({*left, *right}) if left.get(key) != right.get(key)]
-    shown = ", ".join(f"{key} {left.get(key)!r:.40} / {right.get(key)!r:.40}" for key in keys)
-    return f"{name}: {shown}"
 
 
 def index(paths: Sequence[Path], manifests: list[Manifest], *, media: bool) -> Index:
@@ -145,6 +125,7 @@ def _shard_samples(
 ) -> tuple[Samples, NDArray[np.int64]]:
     """Return what a shard's samples take, and where each row group's samples start."""
     names = [_LENGTHS, *(["num_patches", "image_grid_thw"] if media else [])]
+    names += SAMPLE_NAMES if manifest.model.padding is not None else ()
     rows = shard.whole(names, manifest.model)
     if lacking := [name for name in names if name not in rows.cells]:
         raise InputError(f"{shard.path}: no column {', '.join(lacking)}; {_CHECK}")
@@ -152,6 +133,10 @@ def _shard_samples(
     if cells.rows is None:
         raise InputError(f"{shard.path}: {_LENGTHS} is {cells.dtype}; {_CHECK}")
     ends = cells.rows[np.concatenate([[0], np.cumsum(shard.group_rows, dtype=np.int64)])]
+    if manifest.model.padding is not None:
+        kept = ~named_padding(*(rows.cells[name].values for name in SAMPLE_NAMES))
+        ends = np.concatenate([[0], np.cumsum(kept)])[ends]
+        cells = replace(cells, values=cells.values[kept])
     if not media:
         return Samples(cells.values), ends
     if len(cells.values) == rows.count:
@@ -172,7 +157,7 @@ def _joined(parts: list[Samples]) -> Samples:
 
 
 def read_group(shard: Shard, number: int, manifest: Manifest) -> Packs:
-    """Read a row group; derived columns are left on disk.
+    """Read the samples of a row group; derived columns are left on disk, padding is left out.
 
     Raises:
         InputError: what is stored are no packs.
@@ -182,7 +167,8 @@ def read_group(shard: Shard, number: int, manifest: Manifest) -> Packs:
     rows = shard.group(number, manifest.model, [name for name in there if name in fields])
     if missing := [name for name in wanted if name not in rows.cells]:
         raise InputError(f"{shard.path}: no column {', '.join(missing)}; {_CHECK}")
-    return _believed(shard, rows)
+    packs = _believed(shard, rows)
+    return packs if manifest.model.padding is None else without_padding(packs)
 
 
 def _believed(shard: Shard, rows: Rows) -> Packs:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from packcli.contract.errors import InputError
-from packcli.pack.options import Arrangement, PlanOptions
+from packcli.pack.options import Arrangement, PlanOptions, with_padding
 from packcli.pack.plan import make_plan
 from packcli.pack.windows import Chunk, cut_packs
 from packcli.shards.plan_file import SampleTable, read_plan, write_plan
@@ -128,7 +128,8 @@ def stored_chunks(stored: StoredPlan, material: Material, window_tokens: int) ->
         raise InputError("the plan packs a sample more often than it is used; plan again")
     left = np.repeat(np.arange(len(samples)), given - taken)
     fits = samples.lengths[left] > 0
-    for need, most in samples.take(left).demands(stored.options):
+    spared, within = with_padding(samples.take(left), stored.options)
+    for need, most in spared.demands(within):
         fits &= need <= most
     if fits.any():
         raise InputError(f"the plan leaves out {int(fits.sum())} samples that fit; plan again")

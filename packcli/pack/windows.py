@@ -13,6 +13,7 @@ import numpy as np
 
 from packcli.contract.offsets import Offsets
 from packcli.pack.histogram import index_type
+from packcli.pack.options import with_padding
 from packcli.pack.plan import make_plan
 
 if TYPE_CHECKING:
@@ -123,6 +124,7 @@ def _handed_on(plan: Plan, samples: Samples, options: PlanOptions) -> NDArray[np
         return np.arange(plan.packs - plan.packs % options.ranks, plan.packs)
     if options.strategy == "sequential":
         return np.arange(plan.packs - min(options.open_packs, plan.packs // 2), plan.packs)
+    samples, options = with_padding(samples, options)
     totals = np.add.reduceat(samples.lengths[plan.order], plan.members.starts, dtype=np.int64)
     emptiest = np.argsort(totals, kind="stable")[
         : min(-(-plan.packs // _HANDED_ON), plan.packs // 2)

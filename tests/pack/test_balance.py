@@ -23,11 +23,11 @@ def test_blocks_hold_neighbours_in_cost():
     assert costs[order[6]] == 1  # what does not fill a block is the cheapest and stays last
 
 
-def test_outliers_do_not_make_a_whole_block_wait():
-    costs = np.array([4, 4, 400, 4, 5, 4, 4, 4, 5])
+def test_the_dearest_packs_are_in_full_steps():
+    costs = np.array([4, 4, 400, 4, 5, 4, 4, 4, 3])
     order = in_blocks(costs, 4, seed=0)
-    assert order[8] == 2
-    assert step_imbalance(costs[order], 4) == (5 + 4) / (34 / 4)
+    assert order[8] == 8
+    assert step_imbalance(costs[order], 4) == (400 + 4 + 3) / ((413 + 16) / 4 + 3)
 
 
 def test_the_seed_shuffles_blocks():
@@ -39,7 +39,9 @@ def test_the_seed_shuffles_blocks():
 
 def test_step_imbalance_is_dearest_over_mean():
     assert step_imbalance(np.array([4, 2, 3, 3]), 2) == (4 + 3) / 6
-    assert step_imbalance(np.array([4, 2, 3, 3, 90]), 2) == (4 + 3) / 6
+    # the last, incomplete step counts as its own packs do
+    assert step_imbalance(np.array([4, 2, 3, 3, 90]), 2) == (4 + 3 + 90) / (3 + 3 + 90)
+    assert step_imbalance(np.array([4, 2, 3, 3, 90]), 3) == (4 + 90) / (3 + 93 / 2)
     assert step_imbalance(np.array([2.0, 2.0]), 2) == 1.0
     assert step_imbalance(np.array([]), 2) == 1.0
 
@@ -55,6 +57,17 @@ def test_attention_is_balanced_without_an_extra_pack(ranks, most):
     assert step_imbalance(squares, ranks) <= most
     shuffled = np.random.default_rng(0).permutation(squares)
     assert step_imbalance(shuffled, ranks) > 1.5
+
+
+@pytest.mark.parametrize("capacity", [8192, 32_768])
+def test_packs_of_one_step_are_alike_where_lengths_are_not(capacity):
+    rng = np.random.default_rng(3)
+    lengths = rng.choice([256, 576, 1024, 2304], 20_000) + rng.integers(1, 300, 20_000)
+    plain = make_plan(lengths, PlanOptions(capacity))
+    plan = make_plan(lengths, PlanOptions(capacity, balance="attention", ranks=64))
+    assert plan.packs <= plain.packs
+    before = np.sort(costs_of(plain, lengths**2))[::-1]
+    assert step_imbalance(costs_of(plan, lengths**2), 64) <= min(1.02, step_imbalance(before, 64))
 
 
 def test_vision_is_balanced_by_patches():

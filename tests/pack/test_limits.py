@@ -85,3 +85,35 @@ def test_no_budget_is_ever_exceeded(rows, data):
     for values, most in budgets:
         assert most is None or totals(plan, values).max(initial=0) <= most
     assert plan.lower_bound <= plan.packs
+
+
+def pairs(n, most, seed=0):
+    """As many images as make every pack of `most` full, at random lengths."""
+    rng = np.random.default_rng(seed)
+    return rng.integers(10, 2000, n), rng.integers(0, most + 1, n)
+
+
+@pytest.mark.parametrize("most", [3, 4, 7])
+def test_images_as_scarce_as_can_be_pair_up(most):
+    lengths, images = pairs(5000, most)
+    plan = make_plan(lengths, PlanOptions(8192, max_images=most), images=images)
+    assert totals(plan, images).max() <= most
+    assert totals(plan, lengths).max() <= 8192
+    assert plan.packs <= 1.01 * plan.lower_bound
+
+
+@pytest.mark.parametrize("share", [0.7, 0.9, 1.0, 1.1])
+@pytest.mark.parametrize("sigma", [0.1, 0.5, 1.0])
+def test_samples_as_scarce_as_tokens(share, sigma):
+    rng = np.random.default_rng(1)
+    lengths = np.exp(rng.normal(6.4, sigma, 10_000)).astype(np.int64).clip(8, 8192)
+    most = round(share * 8192 / lengths.mean())
+    plan = make_plan(lengths, PlanOptions(8192, max_samples=most))
+    assert totals(plan, np.ones_like(lengths)).max() <= most
+    assert plan.packs <= 1.015 * plan.lower_bound
+
+
+def test_what_stands_apart_from_long_samples_needs_packs_of_its_own():
+    # beside each 90 is room for one of the tens; three packs for the other 18 of six each
+    plan = make_plan([90] * 2 + [10] * 20, PlanOptions(100, max_samples=6))
+    assert (plan.packs, plan.lower_bound) == (5, 5)

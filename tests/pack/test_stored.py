@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from itertools import pairwise
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -196,3 +197,32 @@ def test_verify_counts_what_a_mixture_may_repeat(encoded, tmp_path):
 def test_epochs_are_above_zero_and_one_an_input(encoded, tmp_path, epochs):
     with pytest.raises(UsageError, match="epochs above 0"):
         pack([encoded()], OPTIONS, Writing(tmp_path / "out"), epochs=epochs)
+
+
+def test_a_window_of_a_stored_plan_reads_a_row_group_once(encoded, tmp_path, monkeypatch):
+    from packcli.pack import reading
+
+    windows = []
+
+    def noted(shard, number, manifest, read=reading.read_group):
+        windows[-1].append((shard.path.name, number))
+        return read(shard, number, manifest)
+
+    def opened(reader, wanted, later, load=reading.SampleReader.load):
+        windows.append([])
+        return load(reader, wanted, later)
+
+    planned(tmp_path / "plan.parquet", [encoded()])
+    monkeypatch.setattr(reading, "read_group", noted)
+    monkeypatch.setattr(reading.SampleReader, "load", opened)
+    filled(tmp_path / "plan.parquet", [encoded()], tmp_path / "whole")
+    assert len(windows) == 1
+    groups = sorted(windows[0])
+    windows.clear()
+    filled(tmp_path / "plan.parquet", [encoded()], tmp_path / "parts", window_tokens=3000)
+    assert len(windows) > 2
+    assert all(len(set(window)) == len(window) <= len(groups) for window in windows)
+    # what the next window wants of a group is kept: it is not read in two windows that follow
+    assert all(not set(a) & set(b) for a, b in pairwise(windows))
+    assert sorted({group for window in windows for group in window}) == groups
+    assert shards_of(tmp_path / "whole") == shards_of(tmp_path / "parts")

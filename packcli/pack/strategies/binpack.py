@@ -13,12 +13,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from packcli.pack.best import improved
+from packcli.pack.balance import evened
+from packcli.pack.best import ENOUGH, improved
+from packcli.pack.bound import lower_bound
+from packcli.pack.deal import dealt
 from packcli.pack.histogram import ranked
 from packcli.pack.limits import arrange_limited
 from packcli.pack.runs import Runs
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from packcli.pack.histogram import Histogram
     from packcli.pack.options import Arrangement, PlanOptions, Samples
 
@@ -106,13 +111,29 @@ def best_fit(histogram: Histogram, capacity: int) -> Runs:
     return Runs(np.array(runs, dtype=np.int64).reshape(-1, 5), opened)
 
 
+def _best(samples: Samples, ranks: NDArray[np.integer], capacity: int, runs: Runs) -> Arrangement:
+    """Take the fewest packs of what is quick to deal and what takes longer to find."""
+    bound = lower_bound(samples.histogram, capacity)
+    runs = improved(samples.histogram, capacity, runs)
+    if runs.packs > bound * (1 + ENOUGH):
+        lengths = samples.lengths[ranks].astype(np.int64)
+        found = dealt(ranks, lengths, (capacity, samples.lengths.size), bound)
+        if found is not None and found.counts.size < runs.packs:
+            return found
+    return runs.expand(ranks)
+
+
 def arrange(samples: Samples, options: PlanOptions) -> Arrangement:
     """Group samples into few packs, regardless of their order."""
     histogram = samples.histogram
     runs = best_fit(histogram, options.capacity)
+    ranks = ranked(samples.lengths, options.seed)
     if options.quality == "best":
-        runs = improved(histogram, options.capacity, runs)
-    arrangement = runs.expand(ranked(samples.lengths, options.seed))
-    if all(arrangement.keeps(need, most) for need, most in samples.demands(options)[1:]):
-        return arrangement
-    return arrange_limited(samples, options)
+        arrangement = _best(samples, ranks, options.capacity, runs)
+    else:
+        arrangement = runs.expand(ranks)
+    if not all(arrangement.keeps(need, most) for need, most in samples.demands(options)[1:]):
+        arrangement = arrange_limited(samples, options)
+    if options.balance == "attention":
+        arrangement = evened(arrangement, samples, ranks, options)
+    return arrangement
