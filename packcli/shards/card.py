@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from packcli.contract.columns import columns_for
+from packcli.contract.padding import NAME as PADDING_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,7 +56,7 @@ arguments = TrainingArguments("output", per_device_train_batch_size=1)
 Trainer(model, arguments, train_dataset=dataset, data_collator=collator).train()
 ```
 """
-_MEDIA = 'media = MediaLoader(dataset.manifest, "folder/of/media", "model/directory")\n'
+_MEDIA = 'media = MediaLoader(dataset, "folder/of/media", "model/directory")\n'
 
 
 def encoded_card(manifest: Manifest) -> str:
@@ -95,6 +96,16 @@ def packed_card(manifest: Manifest) -> str:
             "no attention mask, and none must be added. Check with `packcli verify`."
         ),
     ]
+    if manifest.model.padding is not None:
+        told = manifest.model.padding
+        lines += [
+            "",
+            (
+                f"{counts['padding']:,} tokens more are padding, so that samples are multiples of "
+                f"{told.sample_multiple} tokens and packs of {told.pack_multiple}: segments of "
+                f"token {told.token} without labels, called `{PADDING_NAME}` in `sample_ids`."
+            ),
+        ]
     return _card(manifest, lines, [_DATASETS, _torch(manifest)])
 
 

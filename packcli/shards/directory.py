@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from packcli.contract.errors import IncompleteError, InputError, UsageError
 from packcli.shards.disk import disk_errors, sync
+from packcli.shards.lock import lock, unlock
 from packcli.shards.manifest import FORMAT, NAME, Manifest, ShardEntry, canonical, file_sha256
 from packcli.shards.media_store import MediaStore
 from packcli.shards.reader import Shard, ShardUnreadableError
@@ -28,6 +29,7 @@ SUCCESS = "_SUCCESS"
 REJECTED = "rejected.jsonl"
 CARD = "README.md"
 STAGING = ".packcli"
+LOCK = "lock"
 _OWN = (SUCCESS, NAME, REJECTED, CARD)
 
 
@@ -50,7 +52,7 @@ class OutputDirectory:
         """Claim a directory: new, empty, to be resumed, or to be overwritten.
 
         Raises:
-            UsageError: it holds something that must not be touched.
+            UsageError: it holds something that must not be touched, or another process writes.
             InputError: unfinished work there was started with other options or inputs.
             IncompleteError: it cannot be written.
         """
@@ -59,10 +61,13 @@ class OutputDirectory:
             for folder in (path, path / DATA, path / STAGING):
                 if folder.exists() and not folder.is_dir():
                     raise UsageError(f"{folder} is no folder; choose another output folder")
-            if overwrite:
-                _remove_own(path)
-            elif path.exists() and any(entry.name != STAGING for entry in path.iterdir()):
+            if (
+                not overwrite
+                and path.exists()
+                and any(entry.name != STAGING for entry in path.iterdir())
+            ):
                 output._check_resumable(resume=resume)
+            _lock(path, overwrite=overwrite)
             for folder in (path / DATA, path / STAGING / "parts", path / STAGING / "shards"):
                 folder.mkdir(parents=True, exist_ok=True)
             _write_atomically(path, f"{STAGING}/job.json", [canonical(job.to_json())])
@@ -176,6 +181,11 @@ class OutputDirectory:
             _write_atomically(self.path, NAME, [canonical(manifest.to_json())])
             _write_atomically(self.path, SUCCESS, [])
         shutil.rmtree(self.path / STAGING, ignore_errors=True)
+        unlock(self.path / STAGING / LOCK)
+
+    def close(self) -> None:
+        """Let other processes go on with unfinished work."""
+        unlock(self.path / STAGING / LOCK)
 
     def _part_record(self, number: int) -> Path:
         return self.path / STAGING / "parts" / f"{number:05d}.json"
@@ -213,6 +223,21 @@ def _changed(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     return names
 
 
+def _lock(path: Path, *, overwrite: bool) -> None:
+    """Become the only writer; then remove what was there, if that is asked for."""
+    fresh = not (path / STAGING).exists()
+    (path / STAGING).mkdir(parents=True, exist_ok=True)
+    lock(path / STAGING / LOCK, path)
+    try:
+        if overwrite:
+            _remove_own(path)
+    except UsageError:
+        unlock(path / STAGING / LOCK)
+        if fresh:
+            (path / STAGING).rmdir()
+        raise
+
+
 def _remove_own(path: Path) -> None:
     """Remove what packcli wrote there and nothing else; `_SUCCESS` first, manifest last.
 
@@ -231,8 +256,11 @@ def _remove_own(path: Path) -> None:
         (path / DATA / name).unlink(missing_ok=True)
     for name in (REJECTED, CARD, NAME):
         (path / name).unlink(missing_ok=True)
-    if (path / STAGING).exists():
-        shutil.rmtree(path / STAGING)
+    for entry in (path / STAGING).iterdir():
+        if entry.is_dir():
+            shutil.rmtree(entry)
+        elif entry.name != LOCK:
+            entry.unlink()
 
 
 def _own_shards(path: Path) -> list[str]:

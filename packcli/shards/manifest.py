@@ -133,9 +133,12 @@ def _facts(model: dict[str, Any]) -> ModelFacts:
     facts = ModelFacts.from_json(model)
     told = facts.to_json()
     _typed(told, "family", str)
-    for name in ("vocab_size", "merge_size", "image_token_id", "video_token_id"):
-        if name in told and not 0 <= _typed(told, name, int) <= _INT32_MAX:
-            raise ValueError(f"{name}: {told[name]} is out of range")
+    padding = told.get("padding", {})
+    for name in ("vocab_size", "merge_size", "image_token_id", "video_token_id", *padding):
+        if name in told | padding and not 0 <= _typed(told | padding, name, int) <= _INT32_MAX:
+            raise ValueError(f"{name}: {(told | padding)[name]} is out of range")
+    if padding and not (padding["sample_multiple"] and padding["pack_multiple"]):
+        raise ValueError("multiples of padding must be at least 1")
     if facts.merge_size < 1 or told.get("linear_attention", False) not in (True, False):
         raise ValueError("merge_size must be at least 1, linear_attention true or false")
     if not 0 < float(facts.tokens_per_second) < _INT32_MAX:

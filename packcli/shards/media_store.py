@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from packcli.contract.errors import InputError
 from packcli.shards.disk import disk_errors
 from packcli.shards.manifest import file_sha256
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
 FOLDER = "media"
 ADDRESS = "sha256:"
+EMBEDDED = "embedded"
+"""What a manifest counts of a store; datasets without one have no such count."""
 
 _NAMED = re.compile(ADDRESS + "([0-9a-f]{64})")
 _BLOCK = 1 << 20
@@ -26,6 +30,13 @@ def names_in(uris: Iterable[str]) -> Iterator[str]:
     """Yield the hashes that ``media.uri`` names: ``sha256:…``, or a JSON array of them."""
     for uri in uris:
         yield from _NAMED.findall(uri)
+
+
+def is_stored(path: str) -> bool:
+    """Tell whether a path is that of embedded bytes."""
+    folder, _, name = path.rpartition("/")
+    inside = folder.endswith(f"{FOLDER}/{name[:2]}")
+    return inside and _NAMED.fullmatch(ADDRESS + name) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +52,17 @@ class MediaStore:
     def place(self, name: str) -> Path:
         """Return where the bytes with a hash lie."""
         return self.path / FOLDER / name[:2] / name
+
+    def in_place(self, uri: str) -> str:
+        """Return a uri in which what is stored is named by its file."""
+
+        def file(found: re.Match[str]) -> str:
+            place = self.place(found[1])
+            # names in a JSON array are JSON texts
+            path = json.dumps(str(place), ensure_ascii=False)[1:-1]
+            return (path if uri.startswith("[") else str(place)) if place.is_file() else found[0]
+
+        return _NAMED.sub(file, uri)
 
     def keep(self, stream: BinaryIO) -> str:
         """Store what a stream holds, unless it is there, and return its address.
@@ -72,6 +94,34 @@ class MediaStore:
         finally:
             staged.unlink(missing_ok=True)
         return digest.hexdigest()
+
+    def adopt(self, names: Iterable[str], stores: Sequence[MediaStore]) -> None:
+        """Take over what other datasets store: by a hard link, or a copy on another disk.
+
+        Raises:
+            InputError: none of them stores it.
+            IncompleteError: it cannot be written.
+        """
+        for name in names:
+            if self.place(name).exists():
+                continue
+            held = next((store for store in stores if store.place(name).is_file()), None)
+            if held is None:
+                raise InputError(
+                    f"{ADDRESS}{name}: no input has it in {FOLDER}/; run `packcli verify` on them"
+                )
+            with disk_errors(self.path):
+                self._take(held.place(name), self.place(name))
+
+    def _take(self, source: Path, target: Path) -> None:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            target.hardlink_to(source)
+        except FileExistsError:
+            return
+        except OSError:
+            with source.open("rb") as stream:
+                self._write(stream)
 
     def settle(self, wanted: set[str]) -> dict[str, Any]:
         """Remove what no sample names, and describe the rest for the manifest.

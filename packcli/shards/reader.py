@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from packcli.contract.errors import InputError
+from packcli.contract.padding import NAME as PADDING_NAME
 from packcli.shards.arrow import to_rows
 
 if TYPE_CHECKING:
@@ -109,8 +111,16 @@ class Shard:
 
     def ids(self) -> pa.ChunkedArray:
         """Read the ids of all samples, as Arrow text: a tenth of what Python's takes."""
+        ids = self._texts("sample_ids")
+        padding = pc.equal(ids, PADDING_NAME)
+        if not pc.any(padding).as_py():
+            return ids
+        padding = pc.and_(padding, pc.equal(self._texts("sample_sources"), ""))
+        return ids.filter(pc.invert(padding))
+
+    def _texts(self, name: str) -> pa.ChunkedArray:
         try:
-            lists = self.file.read(columns=["sample_ids"]).column(0)
+            lists = self.file.read(columns=[name]).column(0)
         except _UNREADABLE as error:
             raise ShardUnreadableError(self.path, _line(error)) from error
         return pa.chunked_array([chunk.flatten() for chunk in lists.chunks], pa.string())

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from packcli.contract.columns import Axis, Column, columns_for
 from packcli.contract.packs import Packs
+from packcli.contract.padding import padding_of
 from packcli.shards.arrow import schema, to_batch
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class ShardWriter:
     def write(self, packs: Packs) -> None:
         """Append packs."""
         self._rows += len(packs)
-        self._samples += packs.members.total
+        self._samples += int(np.count_nonzero(~padding_of(packs)))
         self._tokens += packs.tokens.total
         self._waiting.append(packs)
         self._waiting_tokens += packs.tokens.total
@@ -113,7 +114,8 @@ def _group_bounds(lengths: np.ndarray, *, last: bool) -> list[int]:
 def _layout(facts: ModelFacts) -> dict[str, Any]:
     """Encodings measured on packed tokens: split bytes + zstd 1 is smallest and fast.
 
-    What is small in a row group costs more to set zstd up for than it saves.
+    What is small in a row group costs more to set zstd up for than it saves. Values are handed
+    to the encoder a whole group at a time: the library's 1024 cost 3 % more for the same bytes.
     """
     columns = columns_for(facts)
     paths = {column.name: _leaf(column) for column in columns}
@@ -133,6 +135,7 @@ def _layout(facts: ModelFacts) -> dict[str, Any]:
         "column_encoding": split,
         "write_statistics": [column.name for column in columns if column.axis is Axis.PACK],
         "write_page_checksum": True,
+        "write_batch_size": GROUP_TOKENS,
         "store_schema": True,
     }
 

@@ -91,11 +91,11 @@ def test_schema_holds_the_table_of_columns(tmp_path, family):
 
 def test_schema_of_a_text_model_by_hand():
     types = {field.name: str(field.type) for field in schema(MODELS["text"])}
-    assert types["input_ids"] == types["position_ids"] == "list<item: int32>"
-    assert types["loss_mask"] == "list<item: int8>"
+    assert types["input_ids"] == types["position_ids"] == "list<element: int32 not null>"
+    assert types["loss_mask"] == "list<element: int8 not null>"
     assert types["length"] == types["max_seqlen"] == "int32"
     assert types["sum_sq_len"] == "int64"
-    assert types["sample_digests"] == "list<item: string>"
+    assert types["sample_digests"] == "list<element: string not null>"
 
 
 def test_planes_lie_one_behind_the_other():
