@@ -11,6 +11,7 @@ import click
 
 from packcli.cli.progress import as_json, no_progress, progress
 from packcli.cli.record_flags import job_of, record_flags
+from packcli.cli.reports.text import counted
 from packcli.contract.errors import PackcliError
 
 if TYPE_CHECKING:
@@ -59,7 +60,10 @@ def command(
         _dry_run(list(inputs), flags, as_json=as_json, no_progress=no_progress)
         return
     if output is None:
-        raise click.UsageError("Missing option '-o' / '--output'; --dry-run needs none.")
+        raise click.UsageError(
+            "Missing option '-o' / '--output': add `-o DIR`, the folder to write, or --dry-run to "
+            "write nothing."
+        )
     with progress("encode", hidden=no_progress) as update:
         writing = Writing(output, flags["num_proc"], flags["overwrite"], flags["resume"], update)
         summary = encode(list(inputs), job_of(flags), writing)
@@ -88,7 +92,8 @@ def _dry_run(
 def end(summary: EncodeSummary, max_reject_rate: float, where: str) -> None:
     """Leave with the status that a summary earns."""
     if faults := summary.warnings["packcli_fault"]:
-        click.echo(f"packcli: failed itself on {faults} records; {where}, and report it", err=True)
+        told = f"failed itself on {counted(faults, 'records')}; {where}, and report it"
+        click.echo(f"packcli: {told}", err=True)
         sys.exit(PackcliError.exit_code)
     if summary.records == 0:
         click.echo("packcli: the inputs hold no records; nothing was encoded", err=True)
@@ -96,7 +101,7 @@ def end(summary: EncodeSummary, max_reject_rate: float, where: str) -> None:
     if summary.rejected > max_reject_rate * summary.records:
         share = summary.rejected / max(1, summary.records)
         click.echo(
-            f"packcli: {summary.rejected} of {summary.records} records rejected "
+            f"packcli: {summary.rejected:,} of {counted(summary.records, 'records')} rejected "
             f"({100 * share:.2f} %, allowed {100 * max_reject_rate:.2f} %); {where}",
             err=True,
         )
@@ -106,10 +111,11 @@ def end(summary: EncodeSummary, max_reject_rate: float, where: str) -> None:
 def describe(summary: EncodeSummary) -> str:
     """Say in a few lines what encode did."""
     to = f" to {summary.output}" if summary.output else ", nothing written"
+    media = [counted(summary.media[kind], kind) for kind in ("images", "videos")]
     lines = [
-        f"encoded  {summary.kept:,} of {summary.records:,} records{to}",
+        f"encoded  {summary.kept:,} of {counted(summary.records, 'records')}{to}",
         f"tokens   {summary.tokens:,}, of which {summary.supervised_tokens:,} supervised",
-        f"media    {summary.media['images']:,} images, {summary.media['videos']:,} videos",
+        f"media    {', '.join(media)}",
     ]
     lines += [f"rejected {count:,} {code}" for code, count in sorted(summary.reasons.items())]
     lines += [f"warning  {count:,} {code}" for code, count in sorted(summary.warnings.items())]

@@ -16,8 +16,8 @@ from packcli.contract.errors import EnvironmentLacksError
 )
 @click.argument("code", required=False)
 def command(code: str | None) -> None:
-    """Print the law and the remedy of one rule; without CODE, every code."""
-    from packcli.contract.rejections import REJECTIONS
+    """Print the law and the remedy of one rule or rejection; without CODE, every code."""
+    from packcli.contract.rejections import REJECTIONS, REMEDIES
     from packcli.contract.rules import BY_CODE
 
     if code is None:
@@ -31,6 +31,7 @@ def command(code: str | None) -> None:
         _show_example(f"broken/{code}", "packcli verify {}")
     elif code in REJECTIONS:
         click.echo(f"{code}\n  a record is rejected when {REJECTIONS[code]}")
+        click.echo(f"  remedy   {REMEDIES[code]}")
         _show_example(f"bad_records/{code}", "{}/input.jsonl")
     else:
         raise click.BadParameter(f"{code!r} is no code; `packcli explain` lists them")

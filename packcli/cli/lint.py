@@ -12,6 +12,7 @@ from packcli.cli.encode import end
 from packcli.cli.progress import as_json, no_progress, progress
 from packcli.cli.record_flags import job_of, record_flags
 from packcli.cli.reports.safe import plain
+from packcli.cli.reports.text import counted
 
 if TYPE_CHECKING:
     from packcli.encode.survey import Survey
@@ -66,7 +67,8 @@ def _text(seen: Survey, most: int) -> str:
     if left := len(seen.rejected) - len(shown):
         lines.append(f"… and {left:,} more; --max-findings 0 names all")
     summary = seen.summary
-    lines.append(f"{summary.records:,} records: {summary.kept:,} good, {summary.rejected:,} bad")
+    records = counted(summary.records, "records")
+    lines.append(f"{records}: {summary.kept:,} good, {summary.rejected:,} bad")
     lines += [f"rejected {count:,} {code}" for code, count in sorted(summary.reasons.items())]
     lines += [f"warning  {count:,} {code}" for code, count in sorted(summary.warnings.items())]
     return "\n".join(lines)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import click
 
+from packcli.cli.reports.text import counted
+
 if TYPE_CHECKING:
     from collections.abc import Generator
 
@@ -54,9 +56,8 @@ def _silent(_done: int, _every: int, _records: int = 0, _rejected: int = 0, /) -
 def _note(records: int, rejected: int, seconds: float) -> str:
     if not records:
         return ""
-    return (
-        f"{records:,} records, {records / max(seconds, 1e-3):,.0f} a second, {rejected:,} rejected"
-    )
+    rate = records / max(seconds, 1e-3)
+    return f"{counted(records, 'records')}, {rate:,.0f} a second, {rejected:,} rejected"
 
 
 @contextmanager
@@ -86,5 +87,6 @@ class _Lines:
         if time.monotonic() - self._last >= _SECONDS:
             self._last = time.monotonic()
             note = _note(records, rejected, self._last - self._begun)
-            told = f"{self._title}: {done} of {every} parts{', ' if note else ''}{note}"
+            parts = counted(every, "parts")
+            told = f"{self._title}: {done} of {parts}{', ' if note else ''}{note}"
             click.echo(told, err=True)

@@ -87,6 +87,12 @@ _FLAGS = (
         help="Qwen3 videos: outer vision tokens replaced (transformers 4) or kept (5).",
     ),
     click.option(
+        "--vit-windows",
+        type=click.Choice(["frames", "temporal"]),
+        help="LLaVA-OneVision-2: windows of four frames, or of one temporal index.  "
+        "[default: frames]",
+    ),
+    click.option(
         "--exif",
         type=click.Choice(["apply", "ignore"]),
         default="apply",
@@ -116,6 +122,13 @@ _FLAGS = (
         is_flag=True,
         help="Fetch media from http(s) addresses, if they are public.",
     ),
+    click.option(
+        "--tokenizer",
+        type=click.Choice(["auto", "fast", "hf"]),
+        default="auto",
+        show_default=True,
+        help="fastokens where it gives the same ids; fastokens or nothing; tokenizers.",
+    ),
     click.option("--limit", type=click.IntRange(1), help="Records to read, the first of all."),
     click.option(
         "--max-reject-rate",
@@ -142,7 +155,8 @@ def job_of(flags: dict[str, Any]) -> EncodeJob:
     """Build what encode needs from flags by name."""
     from packcli.encode.options import EncodeJob
 
-    return EncodeJob(model_directory(flags["model"]), flags["media_root"], _options(flags))
+    directory = model_directory(flags["model"])
+    return EncodeJob(directory, flags["media_root"], _options(flags), flags["tokenizer"])
 
 
 def _options(flags: dict[str, Any]) -> Any:  # noqa: ANN401 - EncodeOptions, imported late
@@ -169,6 +183,7 @@ def _options(flags: dict[str, Any]) -> Any:  # noqa: ANN401 - EncodeOptions, imp
         supervise=flags["supervise"],
         allow_outside_root=flags["allow_outside_root"],
         video_wrapper=flags["video_wrapper"],
+        vit_windows=flags["vit_windows"],
         loss_scale=flags["loss_scale"],
         limit=flags["limit"],
         embed_media=bool(flags.get("embed_media")),

@@ -8,9 +8,14 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Any, Literal
 
 from packcli import __version__
-from packcli.contract.errors import InputError
+from packcli.contract.errors import InputError, UsageError
+from packcli.contract.model import VitWindows
 from packcli.encode.media.images import ImagePolicy
+from packcli.encode.media.limits import contradiction
+from packcli.families import open_family
 from packcli.families.family import PixelLimits, VideoOptions
+from packcli.families.processors.model_files import read_model_files
+from packcli.families.processors.pad_token import pad_token_id
 from packcli.shards.manifest import Manifest, file_sha256
 
 if TYPE_CHECKING:
@@ -23,6 +28,9 @@ if TYPE_CHECKING:
 
 PART_BYTES = 16 * 2**20
 """Input of one part, which becomes one shard; fixed, so that output does not depend on workers."""
+
+SMALL_INPUT = 8 * 2**20
+"""Bytes of input below which `tokenizer="auto"` stays with the reference libraries."""
 
 _LIBRARIES = ("av", "jinja2", "numpy", "pillow", "pyarrow", "tokenizers")
 _MODEL_FILES = (
@@ -51,6 +59,8 @@ class EncodeOptions:
         supervise: learn every assistant turn, or the last.
         allow_outside_root: media may lie outside the media root.
         video_wrapper: how stamped videos stand in the text.
+        vit_windows: how windows of the vision tower are read, `frames` or `temporal`; None where
+            nobody asked, which is `frames` in a family that has them.
         loss_scale: keep weights of turns in a column of their own.
         limit: records to read, the first of all inputs; None for every record.
         embed_media: store the bytes of media with the dataset, once each.
@@ -65,10 +75,22 @@ class EncodeOptions:
     supervise: Literal["all", "last"] = "all"
     allow_outside_root: bool = False
     video_wrapper: Literal["auto", "legacy", "hf5"] = "auto"
+    vit_windows: Literal["frames", "temporal"] | None = None
     loss_scale: bool = False
     limit: int | None = None
     embed_media: bool = False
     allow_remote_media: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse options that contradict each other.
+
+        Raises:
+            UsageError: a least is above its most, or fps and num_frames are both given.
+        """
+        if told := contradiction(self.pixels) or contradiction(self.video):
+            raise UsageError(told)
+        if self.video.fps is not None and self.video.num_frames is not None:
+            raise UsageError("fps and num_frames exclude each other; give one")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +151,29 @@ def short_names(paths: list[Path]) -> list[str]:
     return []
 
 
+def family_of(job: EncodeJob) -> Family:
+    """Open the model directory as the options say.
+
+    Raises:
+        InputError: the directory cannot be used.
+        UsageError: windows of a vision tower are asked for, and the family has none.
+    """
+    asked = job.options.vit_windows
+    windows = VitWindows.FRAMES if asked is None else VitWindows(asked)
+    wrapper = job.options.video_wrapper
+    family = open_family(job.model, video_wrapper=wrapper, vit_windows=windows)
+    if asked is not None and family.facts.vit_windows is None:
+        message = f"--vit-windows {asked}: {family.name} has no windows in its vision tower"
+        raise UsageError(f"{message}; leave the flag out")
+    return family
+
+
+def quick_enough(job: EncodeJob, inputs: list[Path]) -> EncodeJob:
+    """Leave the fast libraries out of small jobs: proving them equal takes seconds of its own."""
+    size = sum(path.stat().st_size for path in inputs if path.is_file())
+    return replace(job, tokenizer="hf") if job.tokenizer == "auto" and size < SMALL_INPUT else job
+
+
 def facts_of(family: Family, options: EncodeOptions) -> ModelFacts:
     """Return what decides the columns: facts of the model, and what the user asked for."""
     return replace(family.facts, loss_scale=options.loss_scale)
@@ -139,11 +184,13 @@ def job_manifest(job: EncodeJob, family: Family, inputs: list[tuple[Path, str]])
     hashes = {
         name: file_sha256(job.model / name) for name in _MODEL_FILES if (job.model / name).is_file()
     }
+    pad = pad_token_id(read_model_files(job.model))
+    known = {} if pad is None else {"pad_token_id": pad}
     return Manifest(
         kind="encoded",
         model=facts_of(family, job.options),
         versions={"packcli": __version__} | {lib: metadata.version(lib) for lib in _LIBRARIES},
-        settings={"processor": dict(family.settings), "files": hashes},
+        settings={"processor": dict(family.settings), "files": hashes} | known,
         options=asdict(job.options),
         inputs=[{"name": name, **_identity(path)} for path, name in inputs],
     )

@@ -29,12 +29,14 @@ class Placeholders:
     video: str | None = None
     pads: frozenset[int] = frozenset()
     tail: str = ""
+    _shown: tuple[str, ...] = field(init=False, repr=False, compare=False)
     _either: re.Pattern[str] | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Prepare the search."""
-        named = [re.escape(text) for text in (self.image, self.video) if text]
-        either = re.compile(f"({'|'.join(named)})") if named else None
+        shown = tuple(text for text in (self.image, self.video) if text)
+        either = re.compile(f"({'|'.join(map(re.escape, shown))})") if shown else None
+        object.__setattr__(self, "_shown", shown)
         object.__setattr__(self, "_either", either)
 
     @classmethod
@@ -56,7 +58,9 @@ class Placeholders:
             Rejection: `template_error`, the template shows more or fewer media than there are.
         """
         rendered = rendered.removesuffix(self.tail)
-        shows = any(text in rendered for text in (self.image, self.video) if text)
+        shows = [text for text in self._shown if text in rendered]
+        if not (shows or images or videos):
+            return rendered, ()
         pieces = self._either.split(rendered) if self._either and shows else [rendered]
         found = pieces[1::2]
         for placeholder, media in ((self.image, images), (self.video, videos)):

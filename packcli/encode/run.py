@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import islice
@@ -14,16 +15,24 @@ import numpy as np
 from packcli import engine
 from packcli.contract.digests import spell_total
 from packcli.contract.errors import IncompleteError
-from packcli.encode.encoder import Encoder, rejected_line
+from packcli.encode.encoder import Encoder
 from packcli.encode.inputs import expand, reader_for
 from packcli.encode.media.remote import RemotePolicy
 from packcli.encode.media.sources import MediaRoot
-from packcli.encode.options import PART_BYTES, EncodeJob, Part, job_manifest, short_names
+from packcli.encode.options import (
+    PART_BYTES,
+    EncodeJob,
+    Part,
+    family_of,
+    job_manifest,
+    quick_enough,
+    short_names,
+)
+from packcli.encode.outcome import rejected_line
 from packcli.encode.rescue import Scan, Write, rescue
 from packcli.encode.sample import packs_of_one
 from packcli.encode.summary import EncodeSummary, PartReport
 from packcli.encode.text.quick_template import NotAlikeError
-from packcli.families import open_family
 from packcli.shards.card import encoded_card
 from packcli.shards.directory import OutputDirectory
 from packcli.shards.manifest import Manifest, ShardEntry
@@ -41,8 +50,6 @@ if TYPE_CHECKING:
     Told = Callable[[int, int, int, int], None]
 
 BATCH_RECORDS = 512
-SMALL_INPUT = 8 * 2**20
-"""Bytes of input below which `tokenizer="auto"` stays with the reference libraries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,27 +82,22 @@ def encode(inputs: list[Path], job: EncodeJob, writing: Writing) -> EncodeSummar
     """
     inputs = expand(inputs)
     parts = plan_parts(inputs, job.options.limit)
-    family = open_family(job.model, video_wrapper=job.options.video_wrapper)
+    family = family_of(job)
     named = list(zip(inputs, short_names(inputs), strict=True))
     manifest = job_manifest(job, family, named)
-    directory = OutputDirectory.open(
+    opened = OutputDirectory.open(
         writing.output, manifest, overwrite=writing.overwrite, resume=writing.resume
     )
-    job = _quick_enough(job, inputs)
-    work, rescued = partial(_work, job, directory), partial(_rescue, job, directory)
-    directory.claim_place("media root", _root_of(job, inputs))
-    reports: list[dict[str, Any]] = []
-    for report in engine.run(work, parts, workers=writing.workers, rescue=rescued):
-        reports.append(report)
-        if writing.progress is not None:
-            writing.progress(len(reports), len(parts), *told(reports))
-    return _finish(directory, manifest, reports)
-
-
-def _quick_enough(job: EncodeJob, inputs: list[Path]) -> EncodeJob:
-    """Leave the fast libraries out of small jobs: proving them equal takes seconds of its own."""
-    size = sum(path.stat().st_size for path in inputs if path.is_file())
-    return replace(job, tokenizer="hf") if job.tokenizer == "auto" and size < SMALL_INPUT else job
+    job = quick_enough(job, inputs)
+    with closing(opened) as directory:
+        work, rescued = partial(_work, job, directory), partial(_rescue, job, directory)
+        directory.claim_place("media root", _root_of(job, inputs))
+        reports: list[dict[str, Any]] = []
+        for report in engine.run(work, parts, workers=writing.workers, rescue=rescued):
+            reports.append(report)
+            if writing.progress is not None:
+                writing.progress(len(reports), len(parts), *told(reports))
+        return _finish(directory, manifest, reports)
 
 
 def told(reports: list[dict[str, Any]]) -> tuple[int, int]:
@@ -211,7 +213,7 @@ def _write_part(
     encoder: Encoder, directory: OutputDirectory, part: Part, crashed: Mapping[int, Rejection]
 ) -> dict[str, Any]:
     report = PartReport(embeds=encoder.embeds)
-    encoder.store = MediaStore(directory.path) if encoder.embeds else None
+    encoder.media.store = MediaStore(directory.path) if encoder.embeds else None
     with (
         directory.shard(part.shard, encoder.facts) as (writer, entries),
         # Arrow compresses without holding the interpreter: meanwhile the next batch is encoded
@@ -287,9 +289,7 @@ def _duplicate_ids(directory: OutputDirectory, shards: tuple[ShardEntry, ...]) -
     """Count samples whose id another sample has too, beyond the first."""
     hashes = [np.zeros(0, dtype=np.int64)]
     for entry in shards:
-        shard = Shard.open(directory.path / "data" / entry.name)
-        for rows in shard.groups(columns=["sample_ids"]):
-            names = rows.cells["sample_ids"].values.tolist()
-            hashes.append(np.fromiter((hash(name) for name in names), np.int64, len(names)))
+        names = Shard.open(directory.path / "data" / entry.name).ids().to_pylist()
+        hashes.append(np.fromiter(map(hash, names), np.int64, len(names)))
     every = np.concatenate(hashes)
     return len(every) - len(np.unique(every))

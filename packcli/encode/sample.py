@@ -9,9 +9,10 @@ import numpy as np
 
 from packcli.contract.columns import Axis
 from packcli.contract.digests import sample_digests
+from packcli.contract.mrope import mrope_planes
 from packcli.contract.offsets import Offsets
 from packcli.contract.packs import IGNORED, Packs, boxed
-from packcli.contract.rules.slots import media_spans, mrope_of
+from packcli.contract.rules.slots import media_spans
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,7 +48,7 @@ class Medium:
     timestamps: tuple[float, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Sample:
     """One encoded record.
 
@@ -83,11 +84,15 @@ def packs_of_one(samples: Sequence[Sample], facts: ModelFacts) -> Packs:
     if facts.has_media:
         axes |= _media_axes(samples)
         columns |= _media_columns(samples, columns["input_ids"], facts)
+    if facts.has_mrope:
+        grids = (columns["image_grid_thw"], columns["video_grid_thw"])
+        seconds = columns.get("second_per_grid_ts")
+        columns["mrope_position_ids"] = mrope_planes(
+            columns["input_ids"], axes[Axis.TOKEN], grids, facts, seconds
+        )
     packs = Packs(facts, Offsets.unit(len(samples)), axes, columns)
     if facts.has_media:
         _place_media(packs)
-    if facts.has_mrope:
-        columns["mrope_position_ids"][:] = mrope_of(packs)
     columns["sample_digests"][:] = sample_digests(packs)
     return packs
 
@@ -138,8 +143,6 @@ def _media_columns(
         "media.frame_indices": boxed([medium.frame_indices for medium in media]),
         "media.timestamps": boxed([medium.timestamps for medium in media]),
     }
-    if facts.has_mrope:
-        columns["mrope_position_ids"] = np.zeros((3, len(ids)), np.int32)
     if facts.rope == "timed":
         seconds = [medium.second_per_grid or 1.0 for medium in videos]
         columns["second_per_grid_ts"] = np.array(seconds, np.float32)

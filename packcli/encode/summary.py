@@ -17,11 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from packcli.contract.packs import Packs
-    from packcli.encode.encoder import Outcome
+    from packcli.encode.outcome import Outcome
     from packcli.shards.manifest import ShardEntry
-
-FAULT = "packcli_fault"
-"""The warning that counts records on which packcli itself failed."""
 
 
 @dataclass(slots=True)

@@ -13,14 +13,22 @@ import numpy as np
 from packcli import engine
 from packcli.contract.packs import IGNORED
 from packcli.encode.inputs import expand, reader_for
-from packcli.encode.run import BATCH_RECORDS, encoder_for, faithful, plan_parts, told
+from packcli.encode.options import family_of, quick_enough
+from packcli.encode.run import (
+    BATCH_RECORDS,
+    encoder_for,
+    faithful,
+    plan_parts,
+    told,
+)
 from packcli.encode.summary import EncodeSummary
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from packcli.encode.encoder import Encoder, Outcome
+    from packcli.encode.encoder import Encoder
     from packcli.encode.options import EncodeJob, Part
+    from packcli.encode.outcome import Outcome
     from packcli.encode.run import Told
 
 
@@ -55,9 +63,13 @@ def survey(
 
     Raises:
         InputError: an input or the model directory cannot be used.
+        UsageError: an option does not fit the model.
         IncompleteError: a worker process died.
     """
-    parts = plan_parts(expand(inputs), job.options.limit)
+    inputs = expand(inputs)
+    parts = plan_parts(inputs, job.options.limit)
+    family_of(job)  # what does not fit the model is told before work begins
+    job = quick_enough(job, inputs)
     reports: list[dict[str, Any]] = []
     for report in engine.run(partial(survey_part, job), parts, workers=workers):
         reports.append(report)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     import numpy as np
     from numpy.typing import NDArray
@@ -117,6 +117,7 @@ class VideoPlan:
         timestamps: (grid[0],) seconds, the middle of each temporal patch.
         second_per_grid: seconds per temporal patch, None where positions do not need it.
         decimals: decimals of times in the text.
+        blocks: slots of each block of the text, where blocks are not the frames of the grid.
     """
 
     grid: Grid
@@ -124,6 +125,7 @@ class VideoPlan:
     timestamps: tuple[float, ...]
     second_per_grid: float | None = None
     decimals: int = 1
+    blocks: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +145,24 @@ NO_LIMITS = PixelLimits()
 NO_OPTIONS = VideoOptions()
 
 
+@dataclass(frozen=True, slots=True)
+class CanvasRule:
+    """What becomes of images that hold patches of a video's frames.
+
+    Attributes:
+        merge_size: patches per side of a slot.
+        grid: from height and width, pixels, and the number of canvases to patches.
+        plan: from the grid and the (t * h * w, 3) positions of its patches, in the order of the
+            pixels, to frames and blocks.
+        write: the text of all of them, given the text between two canvases of the record.
+    """
+
+    merge_size: int
+    grid: Callable[[int, int, int], Grid]
+    plan: Callable[[Grid, NDArray[np.int64], VideoOptions], VideoPlan]
+    write: Callable[[VideoPlan, str], Expansion]
+
+
 class Family(Protocol):
     """One model directory, opened.
 
@@ -154,6 +174,8 @@ class Family(Protocol):
         video_placeholder: the same of a video; None where the family takes none. Without a
             `video_token_id`, the frames of a video fill image slots: it is stored as one image
             grid of as many frames.
+        canvases: what becomes of images that hold patches of a video's frames; None in families
+            that do not train on such.
         dropped_tail: text at the end of a rendered conversation that the model's own trainer
             leaves out; empty in most families.
     """
@@ -168,6 +190,9 @@ class Family(Protocol):
     def image_placeholder(self) -> str | None: ...  # noqa: D102 - as above
     @property
     def video_placeholder(self) -> str | None: ...  # noqa: D102 - as above
+
+    @property
+    def canvases(self) -> CanvasRule | None: ...  # noqa: D102 - as above
 
     @property
     def dropped_tail(self) -> str: ...  # noqa: D102 - as above

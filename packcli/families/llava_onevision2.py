@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from packcli.contract.errors import InputError, Rejection
-from packcli.contract.model import ModelFacts, Runs
-from packcli.families.family import Expansion, ImagePlan, VideoMetadata, VideoOptions, VideoPlan
+from packcli.contract.model import ModelFacts, Runs, VitWindows
+from packcli.families.family import (
+    CanvasRule,
+    Expansion,
+    ImagePlan,
+    VideoMetadata,
+    VideoOptions,
+    VideoPlan,
+)
 from packcli.families.processors.clips import FrameCount
 from packcli.families.processors.frames import even_frames, frame_times
 from packcli.families.processors.model_files import media_facts, section, whole
@@ -22,13 +30,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from packcli.contract.model import Grid
     from packcli.families.family import Choices, Family
     from packcli.families.processors.model_files import ModelFiles
     from packcli.families.processors.native import ImageLimits
 
 MODEL_TYPES = ("llava_onevision2",)
 
-_FACTS = ModelFacts("llava_onevision2", 151936, image_token_id=151655, runs=Runs.TILE)
+_FACTS = ModelFacts("llava_onevision2", 151936, image_token_id=151655, runs=Runs.SLOT)
 _PATCH, _MERGE = 14, 2
 _EVERY = FrameCount("llava_onevision2")
 _SMALLEST_SIDE = 28
@@ -66,14 +75,11 @@ def open_model(files: ModelFiles, choices: Choices) -> Family:
 
     def clip(video: VideoMetadata, options: VideoOptions) -> VideoPlan:
         frames = even_frames(video, _EVERY.of(video, options))
-        decimals = 1 if options.timestamp_decimals is None else options.timestamp_decimals
-        if decimals not in _DECIMALS:
-            raise Rejection("bad_record", f"timestamp_decimal is {decimals}; give 1 or 2")
         return VideoPlan(
             grid(video.height, video.width, frames.size),
             frames,
             frame_times(video, frames),
-            decimals=decimals,
+            decimals=_decimals(options),
         )
 
     def written(plan: ImagePlan) -> Expansion:
@@ -94,7 +100,15 @@ def open_model(files: ModelFiles, choices: Choices) -> Family:
         images=ImageRule(_PAD, lambda height, width: ImagePlan(grid(height, width)), written),
         videos=ClipRule(_VIDEO, clip, stamped),
         dropped_tail="\n",
+        canvases=CanvasRule(merge, grid, partial(plan_canvases, facts), write_canvases),
     )
+
+
+def _decimals(options: VideoOptions) -> int:
+    decimals = 1 if options.timestamp_decimals is None else options.timestamp_decimals
+    if decimals not in _DECIMALS:
+        raise Rejection("bad_record", f"timestamp_decimal is {decimals}; give 1 or 2")
+    return decimals
 
 
 def fitted(height: int, width: int, factor: int, limits: ImageLimits) -> tuple[int, int]:
@@ -120,6 +134,43 @@ def behind_times(times: Sequence[float], slots: Sequence[int], decimals: int = 1
     """
     text = "".join(f"<{time:.{decimals}f} seconds>{_IMAGE}\n" for time in times)
     return Expansion(text, tuple(slots))
+
+
+def plan_canvases(
+    facts: ModelFacts, grid: Grid, positions: NDArray[np.int64], options: VideoOptions
+) -> VideoPlan:
+    """Tell which frames canvases show, and which blocks of slots they become.
+
+    Matches the training encoder: without `fps` a block is a canvas, with it a run of slots of one
+    frame, and frames are stamped in rising order.
+
+    Raises:
+        Rejection: `bad_media_ref`, a frame comes back after another one; `bad_record`, windows by
+            time are asked for and frames share canvases.
+    """
+    frames, slots = canvas_frames(positions, facts.merge_size)
+    whole = int(facts.slots([grid])[0]) // grid[0]
+    apart = slots.tolist() == [whole] * grid[0]
+    if facts.vit_windows is VitWindows.TEMPORAL and not apart:
+        message = "frames share canvases, and their windows by time are no part of a grid"
+        raise Rejection("bad_record", f"{message}; encode with --vit-windows frames")
+    if options.fps is None:
+        blocks = (whole,) * grid[0]
+        return VideoPlan(grid, frames.astype(np.int32), (), blocks=blocks)
+    if (np.diff(frames) <= 0).any():
+        message = "frames of canvases do not rise, and are stamped as if they did"
+        raise Rejection("bad_media_ref", f"{message}; order the patches by time")
+    decimals = _decimals(options)
+    times = tuple(round(frame / options.fps, decimals) for frame in frames.tolist())
+    blocks = tuple(slots.tolist())
+    return VideoPlan(grid, frames.astype(np.int32), times, decimals=decimals, blocks=blocks)
+
+
+def write_canvases(plan: VideoPlan, between: str) -> Expansion:
+    """Write one block a frame behind its time, or without times one block a canvas."""
+    if plan.timestamps:
+        return behind_times(plan.timestamps, plan.blocks, plan.decimals)
+    return Expansion(between.join([_IMAGE] * len(plan.blocks)), plan.blocks)
 
 
 def canvas_frames(

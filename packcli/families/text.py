@@ -39,6 +39,7 @@ class TextOnly:
     image_placeholder: None = None
     video_placeholder: None = None
     dropped_tail: str = ""
+    canvases: None = None
 
     @property
     def name(self) -> str:

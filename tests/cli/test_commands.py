@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from packcli.contract.rejections import REJECTIONS
+from packcli.contract.rejections import REJECTIONS, REMEDIES
 from packcli.contract.rules import BY_CODE
 
 ENCODE = {
@@ -70,6 +70,16 @@ def test_pack_text(call, encoded, tmp_path):
     ]
 
 
+def test_pack_text_of_padded_packs_and_of_one(call, encoded, tmp_path):
+    flags = ("--pad-sample-multiple", 8, "--pad-pack-multiple", 64)
+    ended = call("pack", encoded(), "-o", tmp_path / "out", "--capacity", 32_768, *flags)
+    assert ended.out.splitlines() == [
+        f"packed   84 samples into 1 pack of 32,768 to {tmp_path / 'out'}",
+        "fill     42.33 %; lower bound 1 pack, excess 0 (optimal)",
+        "padding  337 tokens, 2.37 % of all",
+    ]
+
+
 def test_verify_json(call, packed):
     ended = call("verify", packed, "--sample", 2, "--json")
     document = ended.document
@@ -108,6 +118,9 @@ def test_explain_knows_every_code(call):
         ended = call("explain", code)
         assert ended.status == 0
         assert ended.out.startswith(code)
+        assert "\n  remedy   " in ended.out
+    assert REMEDIES.keys() == REJECTIONS.keys()
+    assert REMEDIES["over_length"] in call("explain", "over_length").out
 
 
 def test_schema_prints_json(call, root):
@@ -195,7 +208,7 @@ def test_a_mistake_in_the_config_file_is_named(call, config, tmp_path, text, wha
 def test_progress_stays_off_stdout(call, encoded, tmp_path, monkeypatch):
     monkeypatch.setattr("packcli.cli.progress._SECONDS", 0.0)
     shown = call("pack", encoded(), "-o", tmp_path / "a", "--json")
-    assert shown.err == "pack: 1 of 1 parts\n"
+    assert shown.err == "pack: 1 of 1 part\n"
     assert shown.document["packs"]
     hidden = call("pack", encoded(), "-o", tmp_path / "b", "--json", "--no-progress")
     assert hidden.err == ""

@@ -39,7 +39,7 @@ def test_1_more_rejected_than_allowed(call, model, tmp_path):
     source.write_text('{"messages": []}\n')
     ended = call("encode", source, "--model", model, "-o", tmp_path / "out")
     assert ended.status == 1
-    assert "1 of 1 records rejected (100.00 %, allowed 1.00 %)" in ended.err
+    assert "1 of 1 record rejected (100.00 %, allowed 1.00 %)" in ended.err
     assert (tmp_path / "out" / "_SUCCESS").exists()
 
 
@@ -105,6 +105,24 @@ def test_3_no_such_input(call, command, model, tmp_path):
     assert ended.err.startswith("packcli: ")
     assert ended.err.count("\n") == 1
     assert not (tmp_path / "o").exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"PA", b"\x00" * 99, b'{"id": 1}\n'])
+def test_3_a_file_that_is_no_parquet(call, tmp_path, content):
+    (tmp_path / "some.bin").write_bytes(content)
+    ended = call("verify", tmp_path / "some.bin")
+    assert ended.status == 3
+    assert ended.err.startswith(f"packcli: {tmp_path / 'some.bin'}: not a Parquet file; ")
+    assert (ended.err.count("\n"), ended.out) == (1, "")
+
+
+@pytest.mark.parametrize("part", [slice(-8), slice(8, None)])
+def test_1_a_shard_that_is_cut(call, packed, tmp_path, part):
+    shard = next((packed / "data").iterdir())
+    (tmp_path / "cut.bin").write_bytes(shard.read_bytes()[part])
+    ended = call("verify", tmp_path / "cut.bin", "--json")
+    assert ended.status == 1
+    assert ended.document["counts"] == {"shard.checksum": 1}
 
 
 def test_3_no_such_model(call, sample_data, tmp_path):

@@ -73,7 +73,57 @@ def test_a_dry_run_writes_nothing(call, records, tmp_path):
 def test_encode_without_an_output_is_a_mistake(call, records):
     ended = call("encode", records, *MODEL)
     assert ended.status == 2
-    assert "--output" in ended.err
+    assert "add `-o DIR`, the folder to write, or --dry-run to write nothing" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (("--min-frames", 100, "--max-frames", 2), "min_frames 100 is above max_frames 2"),
+        (("--min-pixels", 9, "--max-pixels", 8), "min_pixels 9 is above max_pixels 8"),
+        (("--vit-windows", "temporal"), "text has no windows in its vision tower"),
+        (("--fps", 1, "--num-frames", 2), "fps and num_frames exclude each other"),
+    ],
+)
+def test_flags_that_cannot_be_are_a_wrong_call(call, records, tmp_path, flags, told):
+    for command in (("lint",), ("encode", "-o", tmp_path / "out")):
+        ended = call(*command, records, *MODEL, *flags)
+        assert ended.status == 2
+        assert told in ended.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_one_of_a_thing_is_no_plural(call, records, tmp_path):
+    lines = call("encode", records, *MODEL, "--limit", 1, "-o", tmp_path / "out").out.splitlines()
+    assert lines[0] == f"encoded  1 of 1 record to {tmp_path / 'out'}"
+    assert lines[2] == "media    0 images, 0 videos"
+    assert call("lint", records, *MODEL, "--limit", 1).out == "1 record: 1 good, 0 bad\n"
+
+
+def test_inputs_without_records_are_told(call, tmp_path):
+    (tmp_path / "folder").mkdir()
+    ended = call("encode", tmp_path / "folder", *MODEL, "-o", tmp_path / "out")
+    assert ended.status == 3
+    assert "folder: a folder without data files; give one with .json, .jsonl" in ended.err
+    (tmp_path / "blank.jsonl").write_text("\n \n")
+    for command in (("lint",), ("encode", "--dry-run"), ("encode", "-o", tmp_path / "out")):
+        ended = call(*command, tmp_path / "blank.jsonl", *MODEL)
+        assert ended.status == 1
+        assert ended.err == "packcli: the inputs hold no records; nothing was encoded\n"
+    assert call("lint", tmp_path / "blank.jsonl", *MODEL, "--limit", 0).status == 2
+
+
+@pytest.mark.parametrize("choice", ["auto", "fast", "hf"])
+def test_the_tokenizer_flag_reaches_the_job(call, records, monkeypatch, choice):
+    seen = []
+
+    def survey(_inputs, job, **_):
+        seen.append(job.tokenizer)
+        raise SystemExit(0)
+
+    monkeypatch.setattr("packcli.encode.survey.survey", survey)
+    call("lint", records, *MODEL, "--tokenizer", choice)
+    assert seen == [choice]
 
 
 def test_a_fault_of_packcli_ends_with_its_own_status(call, records, tmp_path, monkeypatch):
@@ -91,5 +141,5 @@ def test_a_fault_of_packcli_ends_with_its_own_status(call, records, tmp_path, mo
 def test_progress_tells_rate_and_rejects(call, records, tmp_path, monkeypatch):
     monkeypatch.setattr("packcli.cli.progress._SECONDS", 0.0)
     shown = call("lint", records, *MODEL[:2])
-    assert "lint: 1 of 1 parts, 4 records, " in shown.err
+    assert "lint: 1 of 1 part, 4 records, " in shown.err
     assert " a second, 2 rejected" in shown.err

@@ -4,16 +4,35 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
+import pytest
 
 from packcli.encode.options import EncodeJob, EncodeOptions
 from packcli.encode.run import EncodeSummary, Writing, encode
+from packcli.families import open_family
+
+if TYPE_CHECKING:
+    from packcli.families.family import Family
 
 MODELS = Path(__file__).resolve().parents[2] / "sample_data" / "models"
+
+
+@cache
+def image_processor(model: str) -> Any:
+    """transformers' image processor of a sample model, without torchvision."""
+    name = "transformers.models.qwen2_vl.image_processing_pil_qwen2_vl"
+    return pytest.importorskip(name).Qwen2VLImageProcessorPil.from_pretrained(MODELS / model)
+
+
+@cache
+def family(model: str) -> Family:
+    """A sample model as packcli opens it."""
+    return open_family(MODELS / model)
 
 
 @dataclass(frozen=True, slots=True)

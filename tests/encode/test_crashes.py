@@ -131,19 +131,19 @@ def test_a_part_that_dies_of_no_record_is_given_up(tmp_path, monkeypatch, ends, 
 
 def test_a_fault_of_packcli_costs_one_record_and_is_told(tmp_path, monkeypatch):
     path = write_lines(tmp_path / "a.jsonl", RECORDS[:5])
-    draft, finish = TextEncoder.draft, TextEncoder.finish
+    render, finish = TextEncoder.render, TextEncoder.finish
 
-    def broken_draft(self, conversation, *places, **options):
+    def broken_render(self, conversation):
         if conversation.id == "r1":
             raise ZeroDivisionError("surprise")
-        return draft(self, conversation, *places, **options)
+        return render(self, conversation)
 
     def broken_finish(self, drafts):
         if any("Question 3" in "".join(one.pieces) for one in drafts):
             raise KeyError("nothing")
         return finish(self, drafts)
 
-    monkeypatch.setattr(TextEncoder, "draft", broken_draft)
+    monkeypatch.setattr(TextEncoder, "render", broken_render)
     monkeypatch.setattr(TextEncoder, "finish", broken_finish)
     written = run(path, tmp_path / "out", model="text")
     assert written.ids == ["r0", "r2", "r4"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from math import prod
 from pathlib import Path
 
@@ -12,9 +11,8 @@ from PIL import Image, ImageOps
 from packcli.contract.errors import Rejection
 from packcli.encode.media.images import ImagePolicy, image_size
 from packcli.encode.media.sources import Source
-from packcli.families import open_family
 from packcli.families.family import PixelLimits
-from tests.encode.running import MODELS
+from tests.encode.running import family, image_processor
 
 skimage = pytest.importorskip("skimage", reason="its wheel holds photographs")
 KINDS = {".png", ".jpg", ".tif", ".gif"}
@@ -25,17 +23,6 @@ DATA = Path(skimage.__file__).parent / "data"
 PHOTOGRAPHS = sorted(
     path for path in DATA.iterdir() if path.suffix in KINDS and path.name not in FOREIGN
 )
-
-
-@cache
-def processor(model):
-    name = "transformers.models.qwen2_vl.image_processing_pil_qwen2_vl"
-    return pytest.importorskip(name).Qwen2VLImageProcessorPil.from_pretrained(MODELS / model)
-
-
-@cache
-def family(model):
-    return open_family(MODELS / model)
 
 
 def read(path):
@@ -68,7 +55,9 @@ def test_patches_equal_the_processors(model):
         size = read(path)
         for asked in ({}, {"max_pixels": 100_352}, {"min_pixels": 1_003_520}):
             grid = family(model).image_plan(size.height, size.width, PixelLimits(**asked)).grid
-            count = processor(model).get_number_of_image_patches(size.height, size.width, asked)
+            count = image_processor(model).get_number_of_image_patches(
+                size.height, size.width, asked
+            )
             assert prod(grid) == count, (path.name, asked)
 
 
@@ -77,6 +66,6 @@ def test_grids_equal_the_processors_on_pixels(model):
     for path in [path for path in PHOTOGRAPHS if path.stat().st_size < 200_000][:5]:
         size = read(path)
         with Image.open(path) as image:
-            grid = processor(model)(images=[image.convert("RGB")], return_tensors="np")
+            grid = image_processor(model)(images=[image.convert("RGB")], return_tensors="np")
         expected = grid["image_grid_thw"].tolist()
         assert [[*family(model).image_plan(size.height, size.width).grid]] == expected

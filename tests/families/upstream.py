@@ -319,7 +319,7 @@ MODELS = {
 }
 
 
-def tiny_tokenizer(model):
+def tiny_tokenizer(model, pad=None):
     """Bytes, and the model's own control tokens."""
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
@@ -329,7 +329,9 @@ def tiny_tokenizer(model):
     bare.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     bare.add_special_tokens([*model.tokens, *model.named.values()])
     return PreTrainedTokenizerFast(
-        tokenizer_object=bare, model_specific_special_tokens=model.named, pad_token=alphabet[0]
+        tokenizer_object=bare,
+        model_specific_special_tokens=model.named,
+        pad_token=pad or alphabet[0],
     )
 
 

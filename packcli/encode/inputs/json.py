@@ -8,7 +8,7 @@ does not start with `[` is read as JSON Lines.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,7 @@ _CHUNK = 2**20
 _MARK = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[\]{},"]', re.DOTALL)
 _BOM = b"\xef\xbb\xbf"
 _WHITE = b" \t\r\n"
+_CUT = "the file ends inside the array: it was cut; copy it again"
 _DEPTH = {b"[": 1, b"{": 1, b"]": -1, b"}": -1}
 
 
@@ -128,28 +129,42 @@ class _Window:
 
 def _elements(path: Path, part: ByteRange) -> Iterator[RawRecord]:
     with path.open("rb") as file:
-        file.seek(part.start)
-        window = _Window(file, part.start, part.newlines + 1)
-        window.grow()
-        if part.start == 0:
-            window.move(window.data.index(b"[") + 1)
+        window = _opened(file, part)
+        empty = part.start == 0
         while True:
             end = window.element_end()
             if end is None:
                 if window.grow():
                     continue
-                yield window.take(len(window.data), "the file ends inside the array: it was cut")
+                yield window.take(len(window.data), _CUT)
                 return
             closing = window.data[end] != ord(",")
             record = window.take(end)
             if record.offset >= part.stop:
                 return
-            if record.raw or not closing:
-                yield record
+            if record.raw or not (closing and empty):
+                yield _told(record)
+            empty = False
             if closing:
                 yield from _after(window, end + 1)
                 return
             window.move(end + 1)
+
+
+def _opened(file: BufferedReader, part: ByteRange) -> _Window:
+    """Read the start of a part, and step over the bracket that opens the array."""
+    file.seek(part.start)
+    window = _Window(file, part.start, part.newlines + 1)
+    window.grow()
+    if part.start == 0:
+        window.move(window.data.index(b"[") + 1)
+    return window
+
+
+def _told(record: RawRecord) -> RawRecord:
+    """Give a place between two commas, or behind the last, its fault."""
+    fault = "a comma without an element behind or before it; drop the comma"
+    return record if record.raw else replace(record, fault=fault)
 
 
 def _after(window: _Window, place: int) -> Iterator[RawRecord]:
@@ -157,4 +172,4 @@ def _after(window: _Window, place: int) -> Iterator[RawRecord]:
     window.move(place)
     window.grow()
     if window.data.strip(_WHITE):
-        yield window.take(len(window.data), "there is text after the end of the array")
+        yield window.take(len(window.data), "there is text after the end of the array; drop it")

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from packcli.contract.errors import InputError
-from packcli.encode.records.raw import ByteRange, RawRecord
+from packcli.encode.records.raw import ByteRange, RawRecord, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -50,18 +50,18 @@ def records(path: Path, part: ByteRange) -> Iterator[RawRecord]:
         for place in range(file.metadata.num_row_groups):
             group = file.metadata.row_group(place)
             if part.start <= first < part.stop:
-                for number, row in enumerate(_rows(file, place), first):
-                    if number < part.stop:
-                        yield RawRecord.of_row(number, row)
+                records = _rows(file, place, first)
+                yield from (record for record in records if record.offset < part.stop)
             first += group.num_rows
 
 
-def _rows(file: pq.ParquetFile, place: int) -> Iterator[dict[str, object]]:
+def _rows(file: pq.ParquetFile, place: int, first: int) -> Iterator[RawRecord]:
     group = file.metadata.row_group(place)
     each = group.total_byte_size // max(1, group.num_rows)
     size = max(1, min(_MOST_ROWS, _BATCH_BYTES // max(1, each)))
     for batch in file.iter_batches(size, row_groups=[place]):
-        yield from batch.to_pylist()
+        yield from rows_of(batch, first)
+        first += batch.num_rows
 
 
 @contextmanager

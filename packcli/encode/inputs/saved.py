@@ -6,11 +6,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from packcli.contract.errors import EnvironmentLacksError, InputError
-from packcli.encode.records.raw import ByteRange, RawRecord
+from packcli.encode.records.raw import ByteRange, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from packcli.encode.records.raw import RawRecord
 
 SUFFIXES: tuple[str, ...] = ()
 
@@ -35,8 +37,7 @@ def records(path: Path, part: ByteRange) -> Iterator[RawRecord]:
     rows = _load(path)
     for first in range(part.start, part.stop, _ROWS):
         table = rows[first : min(first + _ROWS, part.stop)]
-        for number, row in enumerate(table.to_pylist(), first):
-            yield RawRecord.of_row(number, row)
+        yield from rows_of(table, first)
 
 
 @lru_cache(maxsize=4)

@@ -6,6 +6,8 @@ import os
 import struct
 from typing import TYPE_CHECKING
 
+from packcli.encode.media.headers.gif import behind_blocks, colour_table
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import BinaryIO
@@ -100,27 +102,20 @@ def _gif(stream: BinaryIO, size: int) -> bool:
     """Walk through the blocks: the trailer's one byte is found anywhere by chance."""
     stream.seek(0)
     data = stream.read()
-    position = 13 + _colour_table(data[10:11])
+    position = 13 + colour_table(data[10:11])
     while position < size:
         block = data[position]
         if block == ord(";"):
             return False
         if block == ord(","):
-            position += 11 + _colour_table(data[position + 9 : position + 10])
+            position += 11 + colour_table(data[position + 9 : position + 10])
         elif block == ord("!"):
             position += 2
         else:  # Pillow steps over what it does not know
             position += 1
             continue
-        while position < size and data[position]:
-            position += 1 + data[position]
-        position += 1
+        position = behind_blocks(data, position)
     return True
-
-
-def _colour_table(flags: bytes) -> int:
-    packed = int.from_bytes(flags, "big")
-    return 3 << ((packed & 7) + 1) if packed & 0x80 else 0
 
 
 def _riff(stream: BinaryIO, size: int) -> bool:

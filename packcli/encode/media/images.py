@@ -12,6 +12,7 @@ from PIL import Image, PngImagePlugin
 from packcli.contract.errors import Rejection
 from packcli.encode.media.endings import image_cut_short, read_tail
 from packcli.encode.media.headers import plain_size
+from packcli.encode.media.headers.png import LATE
 
 if TYPE_CHECKING:
     from typing import BinaryIO
@@ -25,7 +26,6 @@ MAX_PIXELS = 178_956_970
 
 _ORIENTATION = 0x0112
 _SIDEWAYS = (5, 6, 7, 8)
-_LATE_CHUNKS = (b"eXIf", b"XML:com.adobe.xmp", b"Raw profile type exif")
 _NO_RGB = frozenset({"La"})
 """Pillow's modes without a way to RGB; only readers that are not its own open such images."""
 
@@ -72,8 +72,10 @@ def image_size(source: Source, policy: ImagePolicy) -> ImageSize:
     """
     with source.open() as stream:
         plain = None if policy.decode else plain_size(stream)
-        if plain is not None and plain[0] * plain[1] <= min(policy.max_pixels, MAX_PIXELS):
-            return ImageSize(*plain, animated=False)
+        if plain is not None and plain.height * plain.width <= min(policy.max_pixels, MAX_PIXELS):
+            upright = policy.exif == "ignore" or not plain.sideways
+            sides = (plain.height, plain.width) if upright else (plain.width, plain.height)
+            return ImageSize(*sides, plain.animated)
         stream.seek(0)
         return _by_pillow(stream, source, policy)
 
@@ -137,7 +139,7 @@ def _late_png_metadata(stream: BinaryIO) -> dict[str, Any]:
     """Read what may stand behind the pixels of a PNG, in the last 64 KiB."""
     tail = read_tail(stream)
     found: dict[str, Any] = {}
-    for name in _LATE_CHUNKS:
+    for name in LATE:
         place = tail.find(name)
         while place >= 0:
             found |= _chunk_at(tail, place - (4 if name == b"eXIf" else 8))

@@ -119,10 +119,7 @@ def _file(uri: str, root: MediaRoot) -> Source:
     path = os.path.join(root.real, uri)  # noqa: PTH118 - twice as fast as pathlib, once a medium
     try:
         if not root.allow_outside and not _inside(path, root.real):
-            raise Rejection(
-                "media_outside_root",
-                f"{uri} leaves the media root; move it in, or --allow-outside-root",
-            )
+            raise _outside(uri, path, root.real)
         status = os.stat(path)  # noqa: PTH116 - as above
     except OSError as error:
         raise _missing(uri, error) from error
@@ -131,6 +128,14 @@ def _file(uri: str, root: MediaRoot) -> Source:
     if status.st_size == 0:
         raise Rejection("media_empty", f"{uri} has no bytes; copy it again")
     return Source(uri, path, None, status.st_size)
+
+
+def _outside(uri: str, path: str, real_root: str) -> Rejection:
+    # by its letters alone it lies inside: then a link on the way leads out, which nobody sees
+    linked = os.path.normpath(path).startswith(real_root.rstrip(os.sep) + os.sep)
+    how = "leaves the media root by a symbolic link" if linked else "leaves the media root"
+    remedy = "move it in, name its folder by --media-root, or --allow-outside-root"
+    return Rejection("media_outside_root", f"{uri} {how}; {remedy}")
 
 
 def _missing(uri: str, error: OSError) -> Rejection:

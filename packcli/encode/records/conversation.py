@@ -25,6 +25,7 @@ class MediaRef:
         data: the embedded file.
         frames: the images of a video that is given as a list of files.
         options: what the record says about sampling and size (`fps`, `max_pixels`, …).
+        positions: the file that tells where the patches of a canvas stand.
     """
 
     kind: Kind
@@ -32,6 +33,7 @@ class MediaRef:
     data: bytes | None = None
     frames: tuple[MediaRef, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    positions: MediaRef | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,8 @@ class Part:
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+# not frozen, like all that is made for every record: that costs five times as much to make
+@dataclass(slots=True)
 class Turn:
     """One message.
 
@@ -79,7 +82,7 @@ class Turn:
         return not (self.text.strip() or self.tool_calls or (self.reasoning_content or "").strip())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Conversation:
     """A record in the one shape that the rest of encode knows.
 

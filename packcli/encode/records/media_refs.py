@@ -21,6 +21,7 @@ OPTION_NAMES = {
     "max_frames": "max_frames",
     "min_pixels": "min_pixels",
     "max_pixels": "max_pixels",
+    "timestamp_decimal": "timestamp_decimals",
 }
 """Per-record options of sampling and size, by every name they come under."""
 
@@ -34,24 +35,34 @@ _PLACES = {
 _FIELDS: dict[Kind, tuple[str, str]] = {"image": ("images", "image"), "video": ("videos", "video")}
 
 
-def read_options(source: Mapping[str, Any]) -> dict[str, float]:
+def read_options(source: Mapping[str, Any], *, of_record: bool = False) -> dict[str, Any]:
     """Collect sampling and size options.
+
+    Args:
+        source: a record, a part of it, or a medium.
+        of_record: `fps` may be a list with a number for each video.
 
     Raises:
         Rejection: `bad_record`, an option is not a positive number of a sane size.
     """
-    found: dict[str, float] = {}
+    found: dict[str, Any] = {}
     for key, name in OPTION_NAMES.items():
         value = source.get(key)
         if value is None:
             continue
-        most = MOST_FRAMES if name == "num_frames" else _LARGEST
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or not _SMALLEST <= value <= most:
-            message = f"{key} is {value!r:.40}; give a positive number up to {most}"
-            raise Rejection("bad_record", message)
+        many = of_record and name == "fps" and isinstance(value, list) and value
+        for number in cast("list[Any]", value) if many else [value]:
+            _check_number(key, name, number)
         found[name] = value
     return found
+
+
+def _check_number(key: str, name: str, value: Any) -> None:  # noqa: ANN401 - any JSON value
+    most = MOST_FRAMES if name == "num_frames" else _LARGEST
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not _SMALLEST <= value <= most:
+        message = f"{key} is {value!r:.40}; give a positive number up to {most}"
+        raise Rejection("bad_record", message)
 
 
 def read_media(record: JsonObject, kind: Kind) -> list[MediaRef]:
@@ -164,10 +175,11 @@ class MediaSupply:
         self.placed.append(replace(ref, options={**self.options, **ref.options}))
 
     def check(self) -> None:
-        """Compare placeholders with media.
+        """Compare placeholders with media, and give every video its rate of a list.
 
         Raises:
-            Rejection: `tag_count_mismatch`, with both counts.
+            Rejection: `tag_count_mismatch`, with both counts; `bad_record`, a list of rates is
+                longer or shorter than that of the videos.
         """
         for kind, entries in self.waiting.items():
             tags, media = self.tags[kind], len(entries)
@@ -177,11 +189,27 @@ class MediaSupply:
                     if tags < media
                     else f"add {_a(kind)} or drop a placeholder"
                 )
-                counts = f"{_count(media, kind)}, {_count(tags, f'<{kind}> placeholder')}"
+                counts = f"{counted(media, kind)}, {counted(tags, f'<{kind}> placeholder')}"
                 raise Rejection("tag_count_mismatch", f"{counts}; {remedy}")
+        if isinstance(rates := self.options.get("fps"), list):
+            self._share(cast("list[float]", rates))
+
+    def _share(self, rates: list[float]) -> None:
+        # fps is of no use to images, and canvases of LLaVA-OneVision-2 come with a list too
+        videos = [n for n, ref in enumerate(self.placed) if ref.kind == "video"]
+        if videos and len(videos) != len(rates):
+            counts = (
+                f"fps holds {counted(len(rates), 'number')} for {counted(len(videos), 'video')}"
+            )
+            raise Rejection("bad_record", f"{counts}; give one number, or one for each video")
+        for place, rate in zip(videos, rates, strict=False):
+            ref = self.placed[place]
+            if ref.options["fps"] is rates:
+                self.placed[place] = replace(ref, options={**ref.options, "fps": rate})
 
 
-def _count(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
+    """Say how many, of one without the plural's s."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import orjson
 
 from packcli.contract.errors import Rejection
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 RECORD_LIMIT = 64 * 2**20
 """Bytes of one record; longer ones are rejected without being held in memory."""
@@ -19,6 +22,17 @@ _DIGITS_AS_ZERO = bytes.maketrans(b"123456789", b"0" * 9)
 _INT_DIGITS = 4000
 _ROW_OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
 _KINDS = {"list": "an array", "str": "a string", "NoneType": "null", "bool": "a truth value"}
+
+
+class Table(Protocol):
+    """Rows of an Arrow table or record batch."""
+
+    @property
+    def num_rows(self) -> int: ...  # noqa: D102 - as Arrow has it
+
+    def to_pylist(self) -> list[dict[str, Any]]: ...  # noqa: D102 - as above
+
+    def slice(self, offset: int, length: int) -> Table: ...  # noqa: D102 - as above
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +53,7 @@ class ByteRange:
     newlines: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RawRecord:
     """One line of a file, one element of a JSON array, or one row of a table.
 
@@ -49,6 +63,7 @@ class RawRecord:
         raw: the bytes, without the line end; empty for a row.
         fault: what is known to be wrong before parsing (cut, or too long), else None.
         row: the record of a table's row, which needs no parsing; else None.
+        code: the rejection of a fault.
     """
 
     line: int
@@ -56,6 +71,7 @@ class RawRecord:
     raw: bytes
     fault: str | None = None
     row: dict[str, Any] | None = None
+    code: str = "bad_json"
 
     @classmethod
     def of_row(cls, number: int, row: dict[str, Any]) -> RawRecord:
@@ -72,6 +88,28 @@ class RawRecord:
         """Hash of the bytes; of a row, of its JSON with hashes for bytes inside."""
         raw = self.raw if self.row is None else orjson.dumps(self.row, _hashed, _ROW_OPTIONS)
         return sha256(raw).hexdigest()
+
+
+def rows_of(table: Table, first: int) -> Iterator[RawRecord]:
+    """Yield the rows of a table; one that Python has no value for costs no other row.
+
+    Args:
+        table: rows.
+        first: number of the first one.
+    """
+    try:
+        rows = table.to_pylist()
+    except (ValueError, OverflowError) as error:
+        if table.num_rows > 1:
+            for number in range(table.num_rows):
+                yield from rows_of(table.slice(number, 1), first + number)
+            return
+        utf8 = isinstance(error, UnicodeDecodeError)
+        fault = f"the row cannot be read: {error!s:.160}; mend or drop it"
+        yield RawRecord(first + 1, first, b"", fault, code="bad_utf8" if utf8 else "bad_record")
+        return
+    for number, row in enumerate(rows, first):
+        yield RawRecord.of_row(number, row)
 
 
 def _without_nulls(value: Any) -> Any:  # noqa: ANN401 - any value of a row
@@ -98,7 +136,7 @@ def parse(record: RawRecord) -> dict[str, Any]:
     if record.row is not None:
         return record.row
     if record.fault is not None:
-        raise Rejection("bad_json", record.fault)
+        raise Rejection(record.code, record.fault)
     value = _value(record.raw)
     if not isinstance(value, dict):
         kind = _KINDS.get(type(value).__name__, "a number")

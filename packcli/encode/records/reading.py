@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from packcli.contract.errors import Rejection
+from packcli.encode.records.canvases import POSITIONS, tags_of_canvases, with_positions
 from packcli.encode.records.conversation import (
     Conversation,
     JsonObject,
@@ -27,7 +28,7 @@ _CHAT_KEYS = ("messages", "conversations", "conversation", "completion", "respon
 _OPTION_SOURCES = ("mm_processor_kwargs", "chat_template_kwargs")
 _RESERVED = ("messages", "tools", "add_generation_prompt", "continue_final_message", "documents")
 _AUDIO = ("audio", "audios")
-_PLAIN_MESSAGE = {"role", "content"}
+_PLAIN_KEYS = 2
 _PLAIN_ROLES = ("system", "user", "assistant")
 _BEYOND_PLAIN = frozenset(
     {"system", "tools", "image", "images", "video", "videos"}
@@ -52,6 +53,8 @@ def read_record(record: JsonObject) -> Conversation:
     try:
         messages = read_messages(record)
         supply = _supply(record)
+        if record.get(POSITIONS) is not None and not supply.waiting["video"]:
+            messages = tags_of_canvases(messages, supply.waiting["image"])
         turns = tuple(_turns(messages, supply))
     except RecursionError:
         raise Rejection("bad_record", "fields are nested too deeply; flatten the record") from None
@@ -73,9 +76,9 @@ def _plain(record: JsonObject) -> Conversation | None:
         return None
     turns: list[Turn] = []
     for message in cast("list[Any]", messages):
-        if type(message) is not dict or message.keys() != _PLAIN_MESSAGE:
+        if type(message) is not dict or len(message) != _PLAIN_KEYS:
             return None
-        role, content = message["role"], message["content"]
+        role, content = message.get("role"), message.get("content")
         if role not in _PLAIN_ROLES or type(content) is not str:
             return None
         if role != "assistant" and ("<image>" in content or "<video>" in content):
@@ -101,13 +104,14 @@ def identity_of(record: JsonObject) -> str | None:
 
 def _supply(record: JsonObject) -> MediaSupply:
     waiting: dict[Kind, list[MediaRef]] = {
-        "image": read_media(record, "image"),
+        "image": with_positions(read_media(record, "image"), record.get(POSITIONS)),
         "video": read_media(record, "video"),
     }
     options: dict[str, Any] = {}
     if any(record.get(key) is not None for key in (*OPTION_NAMES, *_OPTION_SOURCES)):
         for source in (record, *(record.get(key) for key in _OPTION_SOURCES)):
-            options |= read_options(cast("JsonObject", source)) if isinstance(source, dict) else {}
+            if isinstance(source, dict):
+                options |= read_options(cast("JsonObject", source), of_record=True)
     return MediaSupply(waiting, options)
 
 

@@ -96,7 +96,9 @@ def _content(
     content: object, role: Role, where: str, supply: MediaSupply
 ) -> str | tuple[Part, ...]:
     if content is None:
-        return ""
+        if role == "assistant":
+            return ""
+        raise Rejection("bad_record", f"{where}: the {role} turn has no content; give text")
     if isinstance(content, str):
         return content if role == "assistant" else _split_tags(content, supply)
     parts = [content] if isinstance(content, dict) else content

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Choice = Literal["auto", "fast", "hf"]
 
-_CHECKED_SHARE, _TOLD_BY = 256, 96
+_CHECKED_SHARE, _TOLD_BY = 1024, 96
 """One text in so many is tokenized by both, chosen by its last characters."""
 
 _PIECES = (
@@ -89,9 +89,12 @@ class HuggingFaceBackend:
 
     def encode_many(self, texts: Sequence[str]) -> FlatIds:
         """Return the ids of each text."""
+        # what templates write between turns is the same every time
+        places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
         # the batch call leaves out offsets, which cost a seventh of the time
-        found = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
-        lists = [encoding.ids for encoding in found]
+        found = self._tokenizer.encode_batch_fast([*places], add_special_tokens=False)
+        each = [encoding.ids for encoding in found]
+        lists = [each[places[text]] for text in texts]
         bounds = np.zeros(len(lists) + 1, np.int64)
         np.cumsum([len(ids) for ids in lists], out=bounds[1:])
         flat = np.empty(int(bounds[-1]), np.int32)
@@ -128,7 +131,7 @@ class FastBackend:
 
 
 class CheckedBackend:
-    """A fast backend whose work is checked against the reference, one text in 256.
+    """A fast backend whose work is checked against the reference, one text in 1024.
 
     Args:
         fast: does the work.
@@ -146,7 +149,7 @@ class CheckedBackend:
         """
         found = self._fast.encode_many(texts)
         # chosen by content, so that it does not matter which worker meets a text, and when
-        chosen = [n for n, text in enumerate(texts) if _drawn(text)]
+        chosen = [n for n, text in enumerate(texts) if text and _drawn(text)]
         if chosen:
             places = found.bounds.tolist()
             right = self._reference.encode_many([texts[n] for n in chosen]).split()

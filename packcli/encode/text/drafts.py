@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 _Place = tuple[int, str]
 
-_LOOK_BEHIND = 64
+_LOOK_BEHIND = 24
 """Characters behind an edge that decide, nearly always, how the text before it is tokenized."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Draft:
     """A conversation that is rendered and checked, and not yet tokenized.
 
@@ -42,7 +42,7 @@ class Draft:
     slots: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class EncodedText:
     """One sample.
 
@@ -76,10 +76,8 @@ class Tokens:
         self, drafts: Sequence[Draft], vocabulary: Vocabulary, unmark: Callable[[str], str]
     ) -> None:
         self._drafts, self._vocabulary, self._unmark = drafts, vocabulary, unmark
-        ids = vocabulary.encode_pieces(text for draft in drafts for text in draft.texts[::2])
-        arrays = list(chain.from_iterable(vocabulary.join(d.texts, ids) for d in drafts))
-        self.ids = np.concatenate(arrays)
-        self._starts = _bounds([array.size for array in arrays])
+        found = vocabulary.encode_pieces([draft.texts for draft in drafts])
+        self.ids, self._starts = found.ids, found.bounds
         self._first = _bounds([len(draft.texts) for draft in drafts])
         self.bounds = self._starts[self._first]
 
@@ -129,7 +127,9 @@ class Tokens:
         by_head: dict[str, list[int]] = {}
         for number, (_, head) in enumerate(places):
             by_head.setdefault(head, []).append(number)
-        alone = self._vocabulary.encode_pieces(by_head)
+        if not places:
+            return edges
+        alone = dict(zip(by_head, self._vocabulary.encode_many([*by_head]).split(), strict=True))
         for head, numbers in by_head.items():
             pieces = np.array([places[n][0] for n in numbers])
             starts, size = self._starts[pieces], alone[head].size
@@ -190,7 +190,7 @@ def encode_drafts(
             for scale, start in zip(scales, bounds.tolist(), strict=False)
         ]
         bounds = _bounds(counts)[bounds]
-    learned = _bounds(labels != IGNORED)[bounds]
+    learned = np.searchsorted(np.flatnonzero(labels != IGNORED), bounds)
     flags = (np.diff(learned) > 0).tolist()
     edges = bounds.tolist()
     return [

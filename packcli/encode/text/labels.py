@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Literal
 
 from packcli.contract.errors import Rejection
+from packcli.encode.records.media_refs import counted
 from packcli.encode.records.turns import call_name
 from packcli.encode.text.formats import ENDS
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 
 Supervise = Literal["all", "last"]
 _THINK = ("<think>", "</think>")
+_NOTHING = re.compile(rf"(?:\s|</?think>)*(?:{'|'.join(map(re.escape, ENDS))})?(?:</?think>)*\Z")
 
 
 def learned_turns(
@@ -37,7 +40,8 @@ def learned_turns(
         Rejection: `template_error`, the template left an answer out, wholly or in part.
     """
     if len(turns) != len(spans):
-        message = f"the template shows {len(spans)} answers of {len(turns)} assistant turns"
+        shown, given = counted(len(spans), "answer"), counted(len(turns), "assistant turn")
+        message = f"the template shows {shown} of {given}"
         raise Rejection("template_error", f"{message}; use a template that shows each")
     learned: list[tuple[Turn, Span]] = []
     for turn, span in zip(turns, spans, strict=True):
@@ -56,10 +60,7 @@ def learned_turns(
 
 def _blank(turn: Turn, shown: str) -> bool:
     """Whether the template shows nothing to learn; thinking of earlier turns may be left out."""
-    for tag in _THINK:
-        shown = shown.replace(tag, "")
-    end = next((end for end in ENDS if shown.endswith(end)), "")
-    if shown.removesuffix(end).strip():
+    if _NOTHING.match(shown) is None:
         return False
     if turn.tool_calls or turn.text.rpartition(_THINK[1])[2].strip():
         raise Rejection(

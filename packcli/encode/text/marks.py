@@ -45,7 +45,8 @@ class Marks:
         # a token may also be put together from the end of a text and what follows it
         self._heads = tuple({t[:i] for t in ordered for i in range(1, len(t)) if _odd(t[:i])})
         self._tails = tuple({t[i:] for t in ordered for i in range(1, len(t)) if _odd(t[i:])})
-        self._edge_chars = {t[0] for t in ordered} | {t[-1] for t in ordered}
+        edges = {t[0] for t in ordered} | {t[-1] for t in ordered}
+        self._edge = re.compile("|".join(map(re.escape, sorted(edges))) or "(?!)")
         self._reach = max(map(len, ordered), default=1)
 
     def mark(self, text: str, spared: frozenset[str] = frozenset()) -> str:
@@ -57,7 +58,7 @@ class Marks:
             text = self._found.sub(lambda match: self._replace(match[0], spared), text)
         reach = self._reach
         edges = text if len(text) <= 2 * reach else text[:reach] + text[-reach:]
-        if not self._edge_chars.isdisjoint(edges):
+        if self._edge.search(edges):
             if text.endswith(self._heads):
                 text += _GUARD
             if text.startswith(self._tails):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any, cast
 
 from packcli.contract.errors import Rejection
 from packcli.encode.text.marks import SPARED
+from packcli.encode.text.sandbox import to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -15,6 +17,11 @@ if TYPE_CHECKING:
     from packcli.encode.text.marks import Marks
     from packcli.encode.text.template import ChatTemplate
 
+_WORD = re.compile(r"[A-Za-z0-9]+")
+_REMEDIES = {
+    "system": "merge it into the first turn",
+    "tool": "use a template that knows tools",
+}
 _NONE: frozenset[str] = frozenset()
 
 
@@ -33,8 +40,11 @@ def _message(turn: Turn, marks: Marks, template: ChatTemplate) -> JsonObject:
     if turn.tool_calls:
         calls = turn.tool_calls
         # objects first, marks second: an escape inside JSON text may spell a token
-        calls = [_with_object(c) for c in calls] if template.needs_objects else calls
+        if template.needs_objects or template.needs_text:
+            calls = [_with_arguments(call, text=template.needs_text) for call in calls]
         message["tool_calls"] = marks.mark_values(calls)
+        if template.null_beside_calls and not turn.text.strip():
+            message["content"] = None
     if turn.reasoning_content is not None:
         reasoning = marks.mark(turn.reasoning_content, spared)
         message |= {"thinking": reasoning, "reasoning_content": reasoning}
@@ -62,14 +72,18 @@ def _content(
     ]
 
 
-def _with_object(call: JsonObject) -> JsonObject:
-    """Turn arguments given as JSON text into an object, for templates that walk through it."""
+def _with_arguments(call: JsonObject, *, text: bool) -> JsonObject:
+    """Turn arguments into JSON text, or JSON text into an object, as the template wants them."""
     nested = isinstance(call.get("function"), dict)
     inner = cast("JsonObject", call["function"]) if nested else call
     arguments = inner.get("arguments")
-    if not isinstance(arguments, str):
+    if isinstance(arguments, str):
+        arguments = arguments if text else _object(arguments)
+    elif text and arguments is not None:
+        arguments = to_json(arguments)
+    else:
         return call
-    inner = {**inner, "arguments": _object(arguments)}
+    inner = {**inner, "arguments": arguments}
     return {**call, "function": inner} if nested else inner
 
 
@@ -84,13 +98,21 @@ def _object(text: str) -> Any:  # noqa: ANN401 - the caller's JSON
     return cast("JsonObject", value)
 
 
-def check_system_turns(turns: Sequence[Turn], rendered: str, marks: Marks) -> None:
-    """Refuse a template that silently leaves out a system turn in the middle.
+def check_shown(turns: Sequence[Turn], rendered: str, marks: Marks) -> None:
+    """Refuse a template that silently leaves out a system turn in the middle, or a tool's result.
 
     Raises:
         Rejection: `template_error`.
     """
-    for number, turn in enumerate(turns[1:], 2):
-        if turn.role == "system" and turn.text.strip() not in marks.unmark(rendered):
-            message = f"the chat template leaves out the system turn {number}"
-            raise Rejection("template_error", f"{message}; merge it into the first turn")
+    late = [(n, turn) for n, turn in enumerate(turns[1:], 2) if turn.role in _REMEDIES]
+    shown = marks.unmark(rendered) if late else rendered
+    for number, turn in late:
+        text = turn.text.strip() if turn.role == "system" else _longest_word(turn.text)
+        if text not in shown:
+            message = f"the chat template leaves out the {turn.role} turn {number}"
+            raise Rejection("template_error", f"{message}; {_REMEDIES[turn.role]}")
+
+
+def _longest_word(text: str) -> str:
+    """Return what stands in every spelling of a text: templates write results as JSON, too."""
+    return max(_WORD.findall(text), key=len, default="")

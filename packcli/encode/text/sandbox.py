@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import json
-import re
 import signal
 import threading
 from contextlib import contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import nodes
+from jinja2.compiler import CodeGenerator
 from jinja2.exceptions import SecurityError, TemplateError
 from jinja2.ext import Extension, loopcontrols
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 
+from packcli.encode.text.bounds import bound, concat, guard, of_method, of_operator
 from packcli.encode.text.marks import CLOSE, OPEN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Iterable
 
     from jinja2.parser import Parser
     from jinja2.runtime import Context
-
-OUTPUT_LIMIT = 2**26
-"""Characters that one rendering may have."""
 
 RENDER_SECONDS = 4.0
 """Processor time that one rendering may take."""
@@ -99,28 +97,43 @@ def _now(layout: str) -> str:
     return datetime.now().strftime(layout)  # noqa: DTZ005 - local time, as transformers has it
 
 
-class _Sandbox(ImmutableSandboxedEnvironment):
-    """Refuses arithmetic that one operation makes endless: an alarm cannot stop it."""
+class _Joins(CodeGenerator):
+    """Joins by `~` where the result is bounded."""
 
-    intercepted_binops = frozenset({"*", "**", "%"})
+    def visit_Concat(self, node: nodes.Concat, frame: Any) -> None:  # noqa: ANN401, N802 - as jinja2 declares it
+        self.write("environment.joined((")
+        for part in node.nodes:
+            self.visit(part, frame)
+            self.write(", ")
+        self.write("))")
+
+
+class _Sandbox(ImmutableSandboxedEnvironment):
+    """Bounds what operators, methods, filters and blocks make."""
+
+    code_generator_class = _Joins
+    intercepted_binops = frozenset({"+", "*", "**", "%"})
+    concat = staticmethod(concat)
+
+    def joined(self, parts: Iterable[object]) -> str:
+        """Join what stands around `~`."""
+        return concat(map(str, parts))
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:  # noqa: ANN401 - as jinja2 declares it
-        if _size(operator, left, right) > OUTPUT_LIMIT:
-            raise SecurityError(f"a chat template may not make so much with {operator}")
+        # most of what templates compute: made first, as both sides are bounded
+        if operator == "+" and type(left) is str is type(right):
+            made = left + right
+            bound(len(made), operator)
+            return made
+        bound(of_operator(operator, left, right), operator)
         return super().call_binop(context, operator, left, right)
 
-
-def _size(operator: str, left: Any, right: Any) -> int:  # noqa: ANN401 - what a template computes with
-    """Estimate how many characters or bits an operation makes, from above."""
-    if operator == "%":
-        widths = re.findall(r"\d+|\*", left) if isinstance(left, str) else []
-        return max((OUTPUT_LIMIT + 1 if w == "*" else int(f"{w:.12}") for w in widths), default=0)
-    if isinstance(left, int) and isinstance(right, int):
-        return left.bit_length() * right if operator == "**" else 0
-    for many, one in ((left, right), (right, left)):
-        if operator == "*" and isinstance(many, int) and isinstance(one, str | list | tuple):
-            return len(cast("str", one)) * many
-    return 0
+    def call(self, context: Context, obj: Any, /, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as jinja2 declares it
+        # `format` comes wrapped by jinja2
+        method = getattr(obj, "__wrapped__", obj)
+        if isinstance(text := getattr(method, "__self__", None), str):
+            bound(of_method(method.__name__, text, [*args, *kwargs.values()]), method.__name__)
+        return super().call(context, obj, *args, **kwargs)
 
 
 @contextmanager
@@ -152,6 +165,7 @@ def environment() -> ImmutableSandboxedEnvironment:
     """
     made = _Sandbox(trim_blocks=True, lstrip_blocks=True, extensions=[_GenerationTag, loopcontrols])
     made.filters["tojson"] = to_json
+    guard(made.filters)
     names: dict[str, Any] = {
         "raise_exception": _raise,
         "strftime_now": _now,

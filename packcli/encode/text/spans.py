@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from packcli.encode.text.template import ChatTemplate
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Span:
     """One answer, from a place in one piece to a place in another.
 
@@ -65,7 +65,7 @@ def choose_finder(template: ChatTemplate, added: Collection[str]) -> SpanFinder:
         return tagged_spans
     for known in FORMATS:
         if known.fits(template.source, added):
-            return partial(framed_spans, known)
+            return partial(framed_spans, known.as_prompted(template.prompt()))
     names = ", ".join(known.name for known in FORMATS)
     raise InputError(
         f"the chat template is neither ChatML nor another known format ({names}), and does not "
@@ -79,16 +79,17 @@ def framed_spans(known: Format, pieces: Sequence[str]) -> list[Span]:
     spans: list[Span] = []
     start: tuple[int, int] | None = None
     for place in range(1, len(pieces), 2):
-        if start is None:
-            start = known.opened(pieces, place)
-        elif pieces[place] in known.ends:
-            spans.append(Span(*start, place))
-            start = None
-        elif pieces[place] in known.turns:
-            if not (known.others and _nothing(pieces, start, place)):
-                raise _endless(len(spans))
-            start = known.opened(pieces, place)
-    if start is not None and not (known.others and _nothing(pieces, start, len(pieces))):
+        token = pieces[place]
+        if start is not None:
+            if token not in known.ends and token not in known.turns:
+                continue
+            if not (known.others and token in known.turns and _nothing(pieces, start, place)):
+                if token not in known.ends:
+                    raise _endless(len(spans))
+                spans.append(Span(*start, place))
+        start = known.opened(pieces, place)
+    # a template may end with the header of an answer that nobody gave
+    if start is not None and (known.open or not _nothing(pieces, start, len(pieces))):
         if not known.open:
             raise Rejection("template_error", "the template did not end the last answer")
         spans.append(_closed(pieces, start, len(pieces) - 1, len(pieces[-1])))

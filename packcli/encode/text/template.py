@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, cast
 from jinja2.exceptions import TemplateError
 
 from packcli.contract.errors import InputError, Rejection
+from packcli.encode.text.bounds import OUTPUT_LIMIT, TooMuchError
 from packcli.encode.text.quick_template import QuickTemplate
-from packcli.encode.text.sandbox import OUTPUT_LIMIT, RENDER_SECONDS, environment, seconds, to_json
+from packcli.encode.text.sandbox import RENDER_SECONDS, environment, seconds, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 _GENERATION = re.compile(r"\{%[-+]?\s*generation\s*[-+]?%\}")
-_PROBE = "packcli probe"
+_PROBE, _CALL, _CALL_ID = "packcli probe", "packcli_call", "packcli01"
 
 
 class ChatTemplate:
@@ -33,6 +34,8 @@ class ChatTemplate:
         text_as_parts: text has to be given as a list of parts.
         parts_as_text: a list of text parts has to be joined.
         needs_objects: arguments of tool calls must be objects, JSON text fails.
+        needs_text: arguments of tool calls must be JSON text, objects fail.
+        null_beside_calls: a tool call is shown only where the content is null.
     """
 
     def __init__(self, source: str, variables: Mapping[str, str]) -> None:
@@ -41,6 +44,7 @@ class ChatTemplate:
         self._variables = dict(variables)
         self._quick: QuickTemplate | None = None
         self._used: QuickTemplate | None = None
+        self._greedy = False
         try:
             self._template = environment().from_string(source)
         except TemplateError as error:
@@ -49,10 +53,16 @@ class ChatTemplate:
         as_parts = self._shows_probe([{"type": "text", "text": _PROBE}])
         self.text_as_parts = as_parts and not as_text
         self.parts_as_text = as_text and not as_parts
-        self.needs_objects = not self._takes_call('{"a": 1}') and self._takes_call({"a": 1})
+        shown, with_null = self._calls(""), self._calls(None)
+        self.null_beside_calls = not _any_call(shown) and _any_call(with_null)
+        as_text, as_object = with_null if self.null_beside_calls else shown
+        self.needs_objects = as_text is None and as_object is not None
+        self.needs_text = as_text is not None and as_object is None
 
     def prepare_quick(self) -> None:
         """Find out whether a faster engine renders alike, and use it then."""
+        if self._greedy:
+            return
         try:
             self._quick = QuickTemplate(self.source, to_json, self._exact, self._variables)
         except Exception:  # noqa: BLE001 - a library that may do anything when it does not fit
@@ -69,14 +79,27 @@ class ChatTemplate:
         except Rejection:
             return None
 
-    def _takes_call(self, arguments: object) -> bool:
-        call = {"type": "function", "function": {"name": _PROBE, "arguments": arguments}}
+    def _calls(self, content: str | None) -> tuple[str | None, str | None]:
+        """Render a tool call beside some content: its arguments as JSON text, and as an object.
+
+        None where that is refused.
+        """
+        return self._call(content, '{"a": 1}'), self._call(content, {"a": 1})
+
+    def _call(self, content: str | None, arguments: object) -> str | None:
+        call = {"type": "function", "function": {"name": _CALL, "arguments": arguments}}
         question = {"role": "user", "content": _PROBE}
+        answer = {"role": "assistant", "content": content, "tool_calls": [call | {"id": _CALL_ID}]}
         try:
-            self.render([question, {"role": "assistant", "content": "", "tool_calls": [call]}])
+            return self.render([question, answer])
         except Rejection:
-            return False
-        return True
+            return None
+
+    def prompt(self) -> str:
+        """Render a question up to where the model begins to answer; empty if that is refused."""
+        content = [{"type": "text", "text": _PROBE}] if self.text_as_parts else _PROBE
+        context = self._context([{"role": "user", "content": content}], None, {})
+        return self._exact(context | {"add_generation_prompt": True}) or ""
 
     def _shows_probe(self, content: object) -> bool:
         try:
@@ -96,16 +119,21 @@ class ChatTemplate:
         Raises:
             Rejection: `template_error`, with the template's own message.
         """
-        context: dict[str, Any] = {
+        context = self._context(messages, tools, kwargs or {})
+        text = None if self._used is None else self._used.render(context, kwargs or {})
+        return self._render(context) if text is None else text
+
+    def _context(
+        self, messages: list[dict[str, Any]], tools: list[Any] | None, kwargs: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        return {
             **self._variables,
-            **(kwargs or {}),
+            **kwargs,
             "messages": messages,
             "tools": tools,
             "documents": None,
             "add_generation_prompt": False,
         }
-        text = None if self._used is None else self._used.render(context, kwargs or {})
-        return self._render(context) if text is None else text
 
     def _render(self, context: Mapping[str, Any]) -> str:
         blocks: list[str] = []
@@ -118,12 +146,17 @@ class ChatTemplate:
                         break
                     blocks.append(block)
         except Exception as error:  # noqa: BLE001 - a template runs any expression on any data
+            self._greedy = self._greedy or isinstance(error, TooMuchError)
             message = f"the chat template refuses: {_line(error)}; change the record"
             raise Rejection("template_error", message) from None
         if left < 0:
             limit = f"the chat template wrote more than {OUTPUT_LIMIT} characters"
             raise Rejection("template_error", f"{limit}; drop the record or mend the template")
         return "".join(blocks)
+
+
+def _any_call(shown: tuple[str | None, str | None]) -> bool:
+    return any(_CALL in (text or "") for text in shown)
 
 
 def _line(error: Exception) -> str:

@@ -10,7 +10,7 @@ from packcli.encode.placeholders import Placeholders
 from packcli.encode.text.drafts import Draft, EncodedText, Tokens, encode_drafts
 from packcli.encode.text.labels import Supervise, choose, learned_turns
 from packcli.encode.text.marks import Marks
-from packcli.encode.text.messages import build_messages, check_system_turns
+from packcli.encode.text.messages import build_messages, check_shown
 from packcli.encode.text.spans import choose_finder
 from packcli.encode.text.template import (
     ChatTemplate,
@@ -135,13 +135,43 @@ class TextEncoder:
             Rejection: as `encode`.
             InputError: as `encode`.
         """
+        rendered = self.render(conversation)
+        return self.cut(conversation, rendered, (images, videos), supervise=supervise)
+
+    def render(self, conversation: Conversation) -> str:
+        """Write the conversation out as the model reads it, typed text marked.
+
+        Raises:
+            Rejection: `template_error` or `bad_unicode`.
+            InputError: as `encode`.
+        """
         if conversation.text is not None:
-            return Draft([conversation.text], [_checked(conversation.text)], [])
-        chat = self._chats.get(bool(conversation.tools))
-        if chat is None:
-            raise InputError("the model has no chat template; add chat_template.jinja")
-        rendered = self._render(chat, conversation)
-        rendered, slots = self._places.expand(rendered, images, videos)
+            return _checked(conversation.text)
+        return self._render(self._chat(conversation), conversation)
+
+    def cut(
+        self,
+        conversation: Conversation,
+        rendered: str,
+        media: tuple[Sequence[Expansion], Sequence[Expansion]] = ((), ()),
+        *,
+        supervise: Supervise = "all",
+    ) -> Draft:
+        """Cut what `render` gave, and find in it what is learned.
+
+        Args:
+            conversation: what was rendered.
+            rendered: how.
+            media: what replaces each image and each video placeholder, in order.
+            supervise: learn every assistant turn, or the last.
+
+        Raises:
+            Rejection: `template_error`, `tag_count_mismatch` or `no_supervised_tokens`.
+        """
+        if conversation.text is not None:
+            return Draft([rendered], [rendered], [])
+        chat = self._chat(conversation)
+        rendered, slots = self._places.expand(rendered, *media)
         pieces = self._vocabulary.cut(rendered)
         answers = [turn for turn in conversation.turns if turn.role == "assistant"]
         learned = learned_turns(answers, chat.find_spans(pieces), pieces, self._marks.unmark)
@@ -166,6 +196,12 @@ class TextEncoder:
         for chat in self._chats.values():
             chat.template.trust(quick=quick)
 
+    def _chat(self, conversation: Conversation) -> _Chat:
+        chat = self._chats.get(bool(conversation.tools))
+        if chat is None:
+            raise InputError("the model has no chat template; add chat_template.jinja")
+        return chat
+
     def _render(self, chat: _Chat, conversation: Conversation) -> str:
         mark = self._marks.mark_values
         tools, kwargs = conversation.tools, conversation.template_kwargs
@@ -176,7 +212,7 @@ class TextEncoder:
             rendered = chat.template.render(messages, tools, kwargs)
         except RecursionError:
             raise Rejection("template_error", "tools or calls are nested too deeply") from None
-        check_system_turns(conversation.turns, rendered, self._marks)
+        check_shown(conversation.turns, rendered, self._marks)
         return _checked(rendered)
 
 

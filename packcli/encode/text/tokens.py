@@ -14,6 +14,7 @@ from packcli.contract.errors import InputError
 from packcli.encode.text.backends import (
     Backend,
     Choice,
+    FlatIds,
     HuggingFaceBackend,
     choose_backend,
     plain_definition,
@@ -21,13 +22,10 @@ from packcli.encode.text.backends import (
 from packcli.encode.text.template import read_object
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
-    from numpy.typing import NDArray
 
-_CACHED_LENGTH = 48
-_CACHED_PIECES = 2**16
 _FLAGS = ("lstrip", "rstrip", "single_word", "normalized")
 _PLAIN_TOKEN = dict.fromkeys((*_FLAGS, "special"), False)
 """What a config may leave out."""
@@ -63,13 +61,10 @@ class Vocabulary:
         self._used: Backend = backend
         longest_first = sorted(added, key=lambda token: len(token.text), reverse=True)
         self._cut = re.compile(f"({'|'.join(t.pattern for t in longest_first)})") if added else None
-        self._tokens = {text: np.array([token], np.int32) for text, token in self.ids.items()}
-        self._cache: dict[str, NDArray[np.int32]] = {}
 
     def trust(self, *, quick: bool) -> None:
         """Tokenize with the quick backend, or with the reference alone."""
         self._used = self.quick if quick else self.backend
-        self._cache.clear()
 
     def cut(self, text: str) -> list[str]:
         """Return text, added token, text, …, text: odd places hold added tokens.
@@ -78,44 +73,36 @@ class Vocabulary:
         """
         return self._cut.split(text) if self._cut else [text]
 
-    def join(
-        self, pieces: Sequence[str], ids: dict[str, NDArray[np.int32]]
-    ) -> list[NDArray[np.int32]]:
-        """Return the ids of each piece that `cut` gave, in turn of text and of added tokens.
+    def encode_pieces(self, cuts: Sequence[Sequence[str]]) -> FlatIds:
+        """Tokenize many texts.
 
         Args:
-            pieces: text, added token (white space may cling to it), …, text.
-            ids: ids of the texts.
-        """
-        known = self._tokens
-        joined = [ids[pieces[0]]] * len(pieces)
-        joined[::2] = [ids[text] for text in pieces[::2]]
-        joined[1::2] = [known[t] if t in known else known[t.strip()] for t in pieces[1::2]]
-        return joined
-
-    def encode_pieces(self, texts: Iterable[str]) -> dict[str, NDArray[np.int32]]:
-        """Tokenize pieces without added tokens; short ones are remembered.
+            cuts: what `cut` gave for each: text, added token, …, text.
 
         Returns:
-            The ids of every text given.
+            The ids of every piece of every text.
         """
-        cache = self._cache
-        found: dict[str, NDArray[np.int32]] = {}
-        missing: dict[str, None] = {}
-        for text in texts:
-            ids = cache.get(text)
-            if ids is None:
-                missing[text] = None
-            else:
-                found[text] = ids
-        if missing:
-            fresh = dict(zip(missing, self._used.encode_many([*missing]).split(), strict=True))
-            if len(cache) > _CACHED_PIECES:
-                cache.clear()
-            # copies: a view would keep the ids of the whole call
-            cache.update({t: ids.copy() for t, ids in fresh.items() if len(t) <= _CACHED_LENGTH})
-            found |= fresh
-        return found
+        between = self.encode_many([text for pieces in cuts for text in pieces[::2]])
+        known = self.ids
+        # white space may cling to an added token
+        added = [
+            known[token] if token in known else known[token.strip()]
+            for pieces in cuts
+            for token in pieces[1::2]
+        ]
+        texts = np.array([len(pieces) // 2 + 1 for pieces in cuts])
+        # behind every text but the last of a cut stands one added token
+        followed = np.ones(len(between.bounds) - 1, dtype=bool)
+        followed[np.cumsum(texts) - 1] = False
+        ids = np.insert(between.ids, between.bounds[1:][followed], added)
+        sizes = np.insert(np.diff(between.bounds), np.flatnonzero(followed) + 1, 1)
+        bounds = np.zeros(len(sizes) + 1, np.int64)
+        np.cumsum(sizes, out=bounds[1:])
+        return FlatIds(ids, bounds)
+
+    def encode_many(self, texts: Sequence[str]) -> FlatIds:
+        """Tokenize texts in which there are no added tokens."""
+        return self._used.encode_many(texts)
 
 
 def read_vocabulary(directory: Path, tokenizer: Choice = "hf") -> Vocabulary:
@@ -170,9 +157,9 @@ def _added(entry: dict[str, Any]) -> AddedToken:
 
 def _check_typed(vocabulary: Vocabulary, path: Path) -> None:
     """Typed token strings must stay text: the model itself must not merge them into one id."""
-    typed = vocabulary.encode_pieces(vocabulary.ids)
-    for token, token_id in vocabulary.ids.items():
-        if token_id in typed[token]:
+    typed = vocabulary.encode_many([*vocabulary.ids]).split()
+    for (token, token_id), ids in zip(vocabulary.ids.items(), typed, strict=True):
+        if token_id in ids:
             message = f"{path}: typed {token!r} cannot be told from the token; packcli refuses it"
             raise InputError(f"{message}; use a tokenizer whose merges do not build it")
 
@@ -196,8 +183,7 @@ def _check_cuts(
     for token in [*vocabulary.ids][:64]:
         text = token.join(_PROBES)
         pieces = vocabulary.cut(text)
-        ids = vocabulary.encode_pieces(pieces[::2])
-        ours = np.concatenate(vocabulary.join(pieces, ids))
+        ours = vocabulary.encode_pieces([pieces]).ids
         if ours.tolist() != whole.encode(text, add_special_tokens=False).ids:
             message = f"{path}: text around {token!r} is tokenized in a way packcli does not follow"
             raise InputError(f"{message}; only byte-level tokenizers are sure to work")

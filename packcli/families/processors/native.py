@@ -113,6 +113,7 @@ class NativeResolution:
     rule: VideoRule
     video_wrapper: VideoWrapper
     dropped_tail: str = ""
+    canvases: None = None
 
     @property
     def name(self) -> str:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from packcli.contract.model import ModelFacts
     from packcli.families.family import (
+        CanvasRule,
         PixelLimits,
         Setting,
         VideoMetadata,
@@ -64,6 +65,7 @@ class Sized:
     images: ImageRule
     videos: ClipRule | None = None
     dropped_tail: str = ""
+    canvases: CanvasRule | None = None
 
     @property
     def name(self) -> str:

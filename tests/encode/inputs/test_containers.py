@@ -12,9 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from packcli.contract.errors import InputError
+from packcli.contract.errors import InputError, Rejection
 from packcli.encode import run as stage
 from packcli.encode.inputs import compressed, expand, parquet, reader_for
+from packcli.encode.records.raw import parse
 from tests.encode.running import chat, run, write_lines
 
 RECORDS = [chat(f"Question {n}? " + "x" * (n % 7), f"Answer {n}.", id=f"r{n}") for n in range(60)]
@@ -232,3 +233,16 @@ def test_limit_takes_the_first_records_of_all_inputs(tmp_path, monkeypatch):
         assert written.summary.records == min(limit, 61)
         assert written.ids == [f"r{n}" for n in range(kept)]
         assert written.manifest["options"]["limit"] == limit
+
+
+def test_a_row_that_is_no_text_costs_no_other_row(tmp_path):
+    texts = pa.array([b'{"a": 1}', b"\xff\xfe", b"ok"]).view(pa.binary())
+    strings = pa.StringArray.from_buffers(3, texts.buffers()[1], texts.buffers()[2])
+    path = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"text": strings}), path)
+    rows = read_all(path, 2**20)
+    assert [row.row and row.row["text"] for row in rows] == ['{"a": 1}', None, "ok"]
+    assert [row.line for row in rows] == [1, 2, 3]
+    with pytest.raises(Rejection, match=r"the row cannot be read: .*; mend or drop it") as caught:
+        parse(rows[1])
+    assert caught.value.code == "bad_utf8"

@@ -58,9 +58,34 @@ def test_a_cut_file_is_told(tmp_path, text):
     path = tmp_path / "a.json"
     path.write_bytes(text)
     *_, last = read(path)
-    assert last.fault == "the file ends inside the array: it was cut"
+    assert last.fault == "the file ends inside the array: it was cut; copy it again"
     with pytest.raises(Rejection, match="bad_json"):
         parse(last)
+
+
+@pytest.mark.parametrize(
+    ("text", "good", "line"),
+    [
+        (b'[{"a":1},\n{"b":2},\n]', 2, 3),
+        (b'[{"a":1},,{"b":2}]', 2, 1),
+        (b'[\n,{"a":1}]', 1, 2),
+        (b"[,]", 0, 1),
+    ],
+)
+def test_a_stray_comma_is_told_and_spoils_nothing(tmp_path, text, good, line):
+    path = tmp_path / "a.json"
+    path.write_bytes(text)
+    for target in (10**9, 1):
+        records = read(path, target)
+        assert sum(record.fault is None for record in records) == good
+        faults = [record for record in records if record.fault is not None]
+        assert {f.fault for f in faults} == {
+            "a comma without an element behind or before it; drop the comma"
+        }
+        assert faults[0].line == line
+        assert not any(record.blank for record in records)
+        with pytest.raises(Rejection, match="bad_json"):
+            parse(faults[0])
 
 
 def test_text_behind_the_array_is_told(tmp_path):
@@ -68,7 +93,7 @@ def test_text_behind_the_array_is_told(tmp_path):
     path.write_bytes(b'[{"a":1}]\n{"b":2}\n')
     first, last = read(path)
     assert first.raw == b'{"a":1}'
-    assert (last.fault, last.line) == ("there is text after the end of the array", 2)
+    assert (last.fault, last.line) == ("there is text after the end of the array; drop it", 2)
 
 
 @pytest.mark.parametrize("text", [b"[]", b"\xef\xbb\xbf [ \n ]\n"])

@@ -1,22 +1,31 @@
 import io
 import random
+import struct
 
 import pytest
-from PIL import Image
+from PIL import Image, PngImagePlugin, TiffImagePlugin
 
 from packcli.contract.errors import Rejection
 from packcli.encode.media import images
 from packcli.encode.media.headers import plain_size
+from packcli.encode.media.headers.exif import OddExifError, sideways
+from packcli.encode.media.headers.gif import behind_blocks
+from packcli.encode.media.headers.still import Still
 from packcli.encode.media.images import ImagePolicy, image_size
 from packcli.encode.media.sources import Source
 
 POLICY = ImagePolicy()
 MODES = {
+    "BMP": ("RGB", "L", "P", "RGBA"),
+    "GIF": ("P", "L"),
     "JPEG": ("RGB", "L", "CMYK"),
     "PNG": ("RGB", "RGBA", "L", "LA", "P", "1", "I;16"),
+    "TIFF": ("RGB", "L", "CMYK"),
     "WEBP": ("RGB", "RGBA"),
 }
+LEFT = {("JPEG", "CMYK"), ("TIFF", "CMYK")}
 FILES = [(kind, mode) for kind, modes in MODES.items() for mode in modes]
+WITH_EXIF = ("JPEG", "PNG", "WEBP")
 
 
 def saved(kind, mode="RGB", size=(61, 47), **options):
@@ -26,49 +35,214 @@ def saved(kind, mode="RGB", size=(61, 47), **options):
     return out.getvalue()
 
 
+def exif(**tags):
+    made = Image.Exif()
+    for tag, value in tags.items():
+        made[int(tag.removeprefix("t"), 16)] = value
+    return made.tobytes()
+
+
+def frames(kind, count=3):
+    pictures = [Image.radial_gradient("L").rotate(30 * n).resize((61, 47)) for n in range(count)]
+    out = io.BytesIO()
+    pictures[0].save(out, kind, save_all=True, append_images=pictures[1:])
+    return out.getvalue()
+
+
+def plain(data):
+    return plain_size(io.BytesIO(data))
+
+
 def by_pillow(data, monkeypatch):
+    """What the slow way says: a size upright with its flag, or a code."""
     with monkeypatch.context() as patch:
         patch.setattr(images, "plain_size", lambda _stream: None)
         try:
             size = image_size(Source("x", None, data, len(data)), POLICY)
         except Rejection as rejection:
             return rejection.code
-    return None if size.animated else (size.height, size.width)
+    return (size.height, size.width, size.animated)
+
+
+def told(still):
+    """The same of a header."""
+    sides = (still.width, still.height) if still.sideways else (still.height, still.width)
+    return (*sides, still.animated)
 
 
 @pytest.mark.parametrize(("kind", "mode"), FILES)
-def test_common_files_are_read_without_pillow(kind, mode):
-    size = plain_size(io.BytesIO(saved(kind, mode)))
-    assert size == (None if mode == "CMYK" else (47, 61))
+def test_common_files_are_read_without_pillow(kind, mode, monkeypatch):
+    data = saved(kind, mode)
+    assert plain(data) == (None if (kind, mode) in LEFT else Still(47, 61))
+    assert by_pillow(data, monkeypatch) == (47, 61, False)
 
 
 @pytest.mark.parametrize("quality", [{"lossless": True}, {"quality": 30}])
 def test_both_kinds_of_webp(quality):
-    assert plain_size(io.BytesIO(saved("WEBP", size=(700, 3), **quality))) == (3, 700)
+    assert plain(saved("WEBP", size=(700, 3), **quality)) == Still(3, 700)
+    extended = saved("WEBP", "RGBA", icc_profile=b"profile", xmp=b"<x/>", **quality)
+    assert extended[12:16] == b"VP8X"
+    assert plain(extended) == Still(47, 61)
 
 
 def test_a_progressive_jpeg_with_a_comment():
     data = saved("JPEG", progressive=True, comment=b"hello", dpi=(72, 72))
-    assert plain_size(io.BytesIO(data)) == (47, 61)
+    assert plain(data) == Still(47, 61)
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("packed", [None, "tiff_lzw", "packbits", "tiff_adobe_deflate"])
+def test_tiff_of_both_byte_orders(order, packed, monkeypatch):
+    monkeypatch.setattr(TiffImagePlugin, "STRIP_SIZE", 1000)
+    if order == ">":
+        monkeypatch.setattr(TiffImagePlugin, "native_prefix", b"MM", raising=False)
+    data = saved("TIFF", compression=packed)
+    assert plain(data) == Still(47, 61)
+
+
+@pytest.mark.parametrize("kind", ["GIF", "TIFF"])
+def test_frames_are_counted(kind, monkeypatch):
+    assert plain(frames(kind)) == Still(47, 61, animated=True)
+    assert plain(frames(kind, 1)) == Still(47, 61)
+    assert by_pillow(frames(kind), monkeypatch) == (47, 61, True)
+
+
+@pytest.mark.parametrize("kind", ["PNG", "WEBP"])
+def test_frames_of_other_kinds_are_left_to_pillow(kind):
+    assert plain(frames(kind)) is None
 
 
 @pytest.mark.parametrize("kind", MODES)
-def test_a_file_on_disk_reads_like_bytes(kind, tmp_path):
-    (tmp_path / "x").write_bytes(saved(kind, size=(300, 200)))
+@pytest.mark.parametrize("size", [(300, 200), (900, 700)])
+def test_a_file_on_disk_reads_like_bytes(kind, size, tmp_path):
+    data = saved(kind, "P" if kind == "GIF" else "RGB", size=size)
+    (tmp_path / "x").write_bytes(data)
     with (tmp_path / "x").open("rb") as stream:
-        assert plain_size(stream) == (200, 300)
+        assert plain_size(stream) == plain(data) == Still(*size[::-1])
 
 
-@pytest.mark.parametrize("kind", MODES)
-def test_a_picture_that_has_orientation_is_left_to_pillow(kind):
-    exif = Image.Exif()
-    exif[0x0112] = 6
-    assert plain_size(io.BytesIO(saved(kind, exif=exif.tobytes()))) is None
+@pytest.mark.parametrize("kind", WITH_EXIF)
+@pytest.mark.parametrize("orientation", [None, 1, 3, 5, 6, 8, 9])
+def test_orientation_is_read(kind, orientation, monkeypatch):
+    tags = {"t010f": "maker", "t0132": "2020:01:01 00:00:00"}
+    tags |= {} if orientation is None else {"t0112": orientation}
+    data = saved(kind, exif=exif(**tags))
+    assert plain(data) == Still(47, 61, sideways=orientation in (5, 6, 8))
+    assert told(plain(data)) == by_pillow(data, monkeypatch)
 
 
-@pytest.mark.parametrize(("kind", "mode"), FILES)
+@pytest.mark.parametrize("kind", WITH_EXIF)
+@pytest.mark.parametrize(("orientation", "known"), [(None, False), (6, True)])
+def test_xmp_that_turns_is_left_to_pillow_where_exif_is_silent(kind, orientation, known):
+    xmp = b'<rdf:Description tiff:Orientation="6"/>'
+    tags = {"t010f": "maker"} | ({"t0112": orientation} if orientation else {})
+    options = {"exif": exif(**tags), "xmp": xmp}
+    if kind == "PNG":
+        info = PngImagePlugin.PngInfo()
+        info.add_itxt("XML:com.adobe.xmp", xmp.decode())
+        options = {"exif": exif(**tags), "pnginfo": info}
+        known = False  # the chunk stands in front of EXIF
+    data = saved(kind, **options)
+    assert plain(data) == (Still(47, 61, sideways=True) if known else None)
+
+
+def test_an_orientation_that_is_turned_off():
+    data = saved("JPEG", exif=exif(t0112=6))
+    for read, expected in (("apply", (61, 47)), ("ignore", (47, 61))):
+        size = image_size(Source("x", None, data, len(data)), ImagePolicy(exif=read))
+        assert (size.height, size.width) == expected
+
+
+def test_a_directory_that_is_odd():
+    whole = b"MM\0*" + struct.pack(">LHHHLHHL", 8, 1, 0x112, 3, 1, 6, 0, 0)
+    assert sideways(whole) is True
+    assert sideways(whole.replace(b"\x01\x12", b"\x01\x13")) is None
+    odd = (
+        b"",
+        whole[:7],
+        whole[:-1],
+        b"II" + whole[2:],
+        whole.replace(b"\0\3\0\0\0\1", b"\0\4\0\0\0\1"),
+        b"MM\0*" + struct.pack(">LH", 8, 2) + whole[10:22] * 2 + bytes(4),
+    )
+    for data in odd:
+        with pytest.raises(OddExifError):
+            sideways(data)
+
+
+@pytest.mark.parametrize(
+    ("chunk", "known"),
+    [
+        (("add_text", "Comment", "hello"), True),
+        (("add_text", "Raw profile type exif", "x"), False),
+        (("add_text", "exif", "x"), False),
+        (("add_itxt", "Title", "title"), True),
+        (("add_itxt", "Title", "title", "", "", True), False),
+        (("add_text", "Comment", "hello", True), False),
+    ],
+)
+def test_text_in_front_of_the_pixels_of_a_png(chunk, known):
+    info = PngImagePlugin.PngInfo()
+    method, *told_ = chunk
+    getattr(info, method)(*told_)
+    assert plain(saved("PNG", pnginfo=info)) == (Still(47, 61) if known else None)
+
+
+def test_a_profile_of_a_png():
+    assert plain(saved("PNG", icc_profile=b"profile" * 50)) == Still(47, 61)
+    assert plain(saved("PNG", icc_profile=bytes(3 * 2**20))) is None
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_png_of_many_chunks(late, monkeypatch):
+    noise = Image.effect_noise((900, 700), 90)
+    out = io.BytesIO()
+    monkeypatch.setattr(PngImagePlugin.ImageFile, "MAXBLOCK", 1 << 12)
+    noise.save(out, "PNG")
+    data = out.getvalue()
+    assert data.count(b"IDAT") > 64
+    if late:
+        turned = exif(t0112=6).removeprefix(b"Exif\0\0")
+        chunks = io.BytesIO()
+        PngImagePlugin.putchunk(chunks, b"eXIf", turned)
+        data = data[:-12] + chunks.getvalue() + data[-12:]
+    assert plain(data) == (None if late else Still(700, 900))
+    assert by_pillow(data, monkeypatch) == ((900, 700) if late else (700, 900)) + (False,)
+
+
+def test_chains_of_blocks():
+    full, short = b"\xff" + bytes(255), b"\x03abc"
+    for chain in (b"", full, short, full * 300, full * 3 + short, (full + short) * 300):
+        data = b"x" + chain + b"\0;"
+        assert behind_blocks(data, 1) == len(data) - 1
+        assert behind_blocks(data[:-2], 1) >= len(data) - 2
+
+
+def test_a_gif_whose_first_frame_reaches_beyond_its_screen(monkeypatch):
+    data = bytearray(saved("GIF", "P"))
+    data[6:10] = struct.pack("<HH", 10, 60)
+    assert plain(bytes(data)) == Still(60, 61)
+    assert by_pillow(bytes(data), monkeypatch) == (60, 61, False)
+
+
+@pytest.mark.parametrize("kind", ["GIF", "BMP", "TIFF"])
+def test_a_file_that_is_cut_short(kind, monkeypatch):
+    data = frames(kind) if kind == "GIF" else saved(kind)
+    for stop in range(60, len(data), 101):
+        still = plain(data[:stop])
+        assert still is None or told(still) == by_pillow(data[:stop], monkeypatch)
+        if kind != "TIFF":  # Pillow writes its directory behind the pixels or in front of them
+            assert still is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "mode"), [*FILES, ("frames", "GIF"), *[("exif", k) for k in WITH_EXIF]]
+)
 def test_damaged_files_never_get_a_size_that_pillow_denies(kind, mode, monkeypatch):
-    whole = saved(kind, mode)
+    whole = {
+        "frames": lambda: frames(mode),
+        "exif": lambda: saved(mode, exif=exif(t010f="maker", t0112=6), icc_profile=b"profile"),
+    }.get(kind, lambda: saved(kind, mode))()
     draw = random.Random(f"{kind}{mode}")
     sure = 0
     for _ in range(400):
@@ -78,9 +252,9 @@ def test_damaged_files_never_get_a_size_that_pillow_denies(kind, mode, monkeypat
             data[place] = draw.choice((0, 1, 0xFF, data[place] ^ 1 << draw.randrange(8)))
         if draw.random() < 0.2:
             del data[draw.randrange(len(data)) :]
-        size = plain_size(io.BytesIO(bytes(data)))
-        if size is not None:
+        still = plain(bytes(data))
+        if still is not None and still.height * still.width <= images.MAX_PIXELS:
             sure += 1
-            assert by_pillow(bytes(data), monkeypatch) == size, bytes(data[:64])
-    if plain_size(io.BytesIO(whole)) is not None:
+            assert by_pillow(bytes(data), monkeypatch) == told(still), bytes(data[:64])
+    if plain(whole) is not None:
         assert sure > 0

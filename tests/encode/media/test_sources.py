@@ -93,6 +93,15 @@ def test_links_are_followed_before_they_are_judged(root):
     assert code("loop.png", root) == "media_missing"
 
 
+def test_a_link_that_leads_out_is_called_one(root):
+    (root.path / "folder_out").symlink_to(root.path.parent / "out")
+    remedy = "; move it in, name its folder by --media-root, or --allow-outside-root"
+    for uri, how in (("folder_out/secret.png", " by a symbolic link"), ("../out/secret.png", "")):
+        with pytest.raises(Rejection) as caught:
+            read(uri, root)
+        assert caught.value.message == f"{uri} leaves the media root{how}{remedy}"
+
+
 def test_a_root_that_is_a_link_is_followed_too(root, tmp_path):
     (tmp_path / "alias").symlink_to(root.path)
     alias = MediaRoot(tmp_path / "alias")

@@ -85,6 +85,19 @@ def test_two_system_prompts_must_agree():
         ({"messages": [{"role": ["user"], "content": "x"}]}, "bad_role", "['user']"),
         ({"query": "a", "response": "b", "history": [["x"]]}, "bad_record", "history entry 1"),
         (user(5), "bad_record", "content is 5"),
+        (user(None), "bad_record", "turn 1: the user turn has no content"),
+        ({"messages": [{"role": "user"}, ANSWER]}, "bad_record", "the user turn has no content"),
+        ({"query": "a", "response": "b", "history": [[None, None]]}, "bad_record", "turn 1: the"),
+        ({"messages": [{"role": "tool", "content": None}, ANSWER]}, "bad_record", "the tool turn"),
+        (
+            user("<video>", videos=["a"], fps=[1, 2]),
+            "bad_record",
+            "fps holds 2 numbers for 1 video",
+        ),
+        (user("<video>", videos=["a"], fps=[]), "bad_record", "fps is []"),
+        (user("<video>", videos=["a"], fps=["1"]), "bad_record", "fps is '1'"),
+        (user([{"type": "video", "video": "v", "fps": [1]}]), "bad_record", "fps is [1]"),
+        (user("<video>", videos=["a"], max_frames=[1]), "bad_record", "max_frames is [1]"),
         (user([{"type": "audio", "audio": "a.wav"}]), "bad_record", "'audio'"),
         (user([{"type": "text", "text": 4}]), "bad_record", "holds 4"),
         (user("x", audios=["a.wav"]), "bad_record", "audio is not supported"),
@@ -272,6 +285,26 @@ def test_a_list_of_frames_and_options_of_the_record():
     (video,) = read_record(record).media
     assert [frame.uri for frame in video.frames] == ["0.png", "1.png"]
     assert video.options == {"fps": 1.0, "max_pixels": 100}
+
+
+def test_a_rate_for_each_video():
+    record = user("<video><image><video>", videos=["a", "b"], images=["c"])
+    record["mm_processor_kwargs"] = {"fps": [1, 2.5], "max_frames": 8}
+    media = read_record(record).media
+    assert [ref.options["max_frames"] for ref in media] == [8, 8, 8]
+    assert [ref.options["fps"] for ref in media if ref.kind == "video"] == [1, 2.5]
+    part = {"type": "video", "video": "v", "fps": 4}
+    videos = read_record(user([part, {"type": "video", "video": "w"}], fps=[1, 3])).media
+    assert [ref.options["fps"] for ref in videos] == [4, 3]
+    # a rate of canvases, without a video
+    assert read_record(user("<image>", images=["a"], fps=[30])).media[0].uri == "a"
+
+
+def test_a_call_may_come_without_content():
+    call = {"type": "function", "function": {"name": "f", "arguments": {}}}
+    answer = {"role": "assistant", "content": None, "tool_calls": [call]}
+    turn = read_record({"messages": [{"role": "user", "content": "x"}, answer]}).turns[1]
+    assert (turn.content, turn.tool_calls) == ("", [call])
 
 
 def test_options_of_a_medium_win():

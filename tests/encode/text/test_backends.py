@@ -51,8 +51,8 @@ def test_both_backends_give_the_same_flat_ids(definition):
     assert len(theirs.split()[2]) > 4
 
 
-def test_one_text_in_256_is_checked_whoever_asks():
-    texts = [f"text {n}" for n in range(4000)]
+def test_one_text_in_1024_is_checked_whoever_asks():
+    texts = [f"text {n}" for n in range(16_000)]
     right = Counting()
     CheckedBackend(Counting(), right).encode_many(texts)
     again = Counting()
@@ -65,7 +65,7 @@ def test_one_text_in_256_is_checked_whoever_asks():
 def test_another_id_is_noticed():
     right = Counting()
     checked = CheckedBackend(Counting(add=1), right)
-    texts = [f"text {n}" for n in range(1000)]
+    texts = [f"text {n}" for n in range(4000)]
     with pytest.raises(NotAlikeError):
         checked.encode_many(texts)
     unchecked = [text for text in texts if text not in right.asked]
@@ -123,7 +123,7 @@ def test_a_part_in_which_ids_differ_is_encoded_again(lines, tmp_path, monkeypatc
         found = honest(self, texts)
         return FlatIds(found.ids + ("Question 599? 你好" in "".join(texts)), found.bounds)
 
-    monkeypatch.setattr(stage, "SMALL_INPUT", 0)
+    monkeypatch.setattr("packcli.encode.options.SMALL_INPUT", 0)
     monkeypatch.setattr(backends, "_CHECKED_SHARE", 1)
     monkeypatch.setattr(backends.FastBackend, "encode_many", lying)
     summary = encoded(lines, tmp_path / "lying", "auto")

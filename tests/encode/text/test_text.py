@@ -175,7 +175,7 @@ ONE_ANSWER = CHATML.replace("in messages %}", "in messages[:2] %}", 1)
     [
         (NO_CALLS, "leaves out the tool call 'f'"),
         (CALLS_ONLY, "leaves out the text beside them"),
-        (ONE_ANSWER, "shows 1 answers of 2 assistant turns"),
+        (ONE_ANSWER, "shows 1 answer of 2 assistant turns"),
         (CHATML.replace("<|im_end|>", "", 1).replace("{{- '<|im_end|>", "{{- '"), "neither ChatML"),
     ],
 )
