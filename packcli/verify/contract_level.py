@@ -10,11 +10,13 @@ import numpy as np
 
 from packcli.contract.columns import columns_for
 from packcli.contract.digests import digest_total, spell_total
-from packcli.contract.rules import Hit, check
+from packcli.contract.padding import padding_of
+from packcli.contract.rules import check
 from packcli.contract.verdict import Finding, Verdict
 from packcli.shards.manifest import file_sha256
 from packcli.shards.reader import Shard, ShardUnreadableError
 from packcli.verify.embedded import check_embedded
+from packcli.verify.naming import finding_at
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,15 +38,16 @@ class _Identity:
     sources: list[np.ndarray] = field(default_factory=list[np.ndarray])
 
     def add(self, packs: Packs) -> None:
-        digests = packs.columns["sample_digests"]
+        there = ~padding_of(packs)
+        digests = packs.columns["sample_digests"][there]
         self.packs += len(packs)
-        self.samples += packs.members.total
+        self.samples += len(digests)
         self.tokens += packs.tokens.total
         self.digest += digest_total(digests)
         # files of one name in two folders have equal sources: the digest tells them apart
-        pairs = zip(packs.columns["sample_sources"].tolist(), digests, strict=True)
+        pairs = zip(packs.columns["sample_sources"][there].tolist(), digests, strict=True)
         hashes = (hash((name, digest.tobytes())) for name, digest in pairs)
-        self.sources.append(np.fromiter(hashes, np.int64, packs.members.total))
+        self.sources.append(np.fromiter(hashes, np.int64, len(digests)))
 
     def beyond(self, uses: int) -> int:
         """Count samples that are there more often than they are used."""
@@ -115,7 +118,7 @@ def _check_rows(
     for rule, hit in checked.hits:
         # what is wrong with a whole shard shows in each row group, and is one finding
         if hit.row is not None or not first:
-            verdict.add(_finding(rule.code, hit, shard, first, rows))
+            verdict.add(finding_at(rule.code, hit, (shard, first), rows))
     for code, lacks in checked.skipped.items():
         verdict.skipped[code] = f"needs {', '.join(lacks)}"
     verdict.checked["packs"] += rows.count
@@ -123,7 +126,7 @@ def _check_rows(
         verdict.checked["tokens"] += int(rows.tokens.sum())
     if checked.packs is None:
         return
-    verdict.checked["samples"] += checked.packs.members.total
+    verdict.checked["samples"] += int(np.count_nonzero(~padding_of(checked.packs)))
     identity.add(checked.packs)
     _check_capacity(target, at, checked.packs, checked.sound, verdict)
 
@@ -171,6 +174,9 @@ def _check_counts(manifest: Manifest, found: list[int], verdict: Verdict) -> Non
     counts, packed = manifest.counts, manifest.kind == "packed"
     names = ("packs", "samples", "tokens") if packed else ("kept", "kept", "tokens")
     told = [counts.get(name) for name in names]
+    padding = counts.get("padding", 0)
+    if isinstance(padding, int) and isinstance(told[-1], int):
+        told[-1] += padding
     if told != found:
         message = f"counts name {told} packs, samples and tokens, the shards hold {found}"
         verdict.add(Finding("conservation", message))
@@ -193,26 +199,3 @@ def _uses(target: Target) -> int:
     if not isinstance(epochs, list) or not epochs:
         return 1
     return sum(ceil(each) for each in epochs if isinstance(each, int | float) and isfinite(each))
-
-
-def _finding(code: str, hit: Hit, shard: str, first: int, rows: Rows) -> Finding:
-    row = None if hit.row is None else first + hit.row
-    return Finding(
-        code,
-        hit.message,
-        shard,
-        row,
-        hit.sample,
-        hit.token,
-        _named(rows, "sample_ids", hit),
-        _named(rows, "sample_sources", hit),
-    )
-
-
-def _named(rows: Rows, column: str, hit: Hit) -> str | None:
-    """Look up what a per-sample column says of the sample that a hit names."""
-    cells = rows.cells.get(column)
-    if cells is None or cells.rows is None or hit.row is None or hit.sample is None:
-        return None
-    place = int(cells.rows[hit.row]) + hit.sample
-    return str(cells.values[place]) if place < int(cells.rows[hit.row + 1]) else None

@@ -123,10 +123,17 @@ def conv_by_segment(conv: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def cpu_kernels(module: Any) -> Generator[None]:  # noqa: ANN401 - a torch module
-    """Put CPU kernels where transformers looks for GPU ones, while the context lasts.
+    """Put CPU kernels where transformers looks for GPU ones, while the context lasts."""
+    with linear_by_segment(module), behind_bridge(flash_attn_varlen_func, flash_attn_func):
+        yield
+
+
+@contextmanager
+def linear_by_segment(module: Any) -> Generator[None]:  # noqa: ANN401 - a torch module
+    """Let linear attention layers honour boundaries, on transformers' own code.
 
     Args:
-        module: the model; its linear attention layers get kernels that honour boundaries.
+        module: the model.
     """
     with ExitStack() as stack:
         for name in {type(part).__module__ for part in module.modules()}:
@@ -137,27 +144,35 @@ def cpu_kernels(module: Any) -> Generator[None]:  # noqa: ANN401 - a torch modul
                     # without its wrapper, which refuses boundaries where no GPU kernel is
                     reference = wrap(getattr(plain, "__wrapped__", plain))
                     stack.enter_context(patch.object(layers, function, reference))
-        _enter_bridge(stack)
         yield
 
 
-def _enter_bridge(stack: ExitStack) -> None:
+@contextmanager
+def behind_bridge(varlen: Callable[..., Any], dense: Callable[..., Any]) -> Generator[None]:
+    """Let transformers' FlashAttention call other functions, while the context lasts.
+
+    Args:
+        varlen: with the keywords of `flash_attn_varlen_func`; those that it lacks are not passed.
+        dense: with those of `flash_attn_func`.
+    """
     from importlib import import_module  # noqa: PLC0415 - beside the heavy import that it makes
 
     bridge: Any = import_module(_BRIDGE)
-    process = bridge._lazy_define_process_function(flash_attn_varlen_func)  # noqa: SLF001 - there is no public door
+    process = bridge._lazy_define_process_function(varlen)  # noqa: SLF001 - there is no public door
     found = {
         "_loaded_implementation": FLASH,
-        "_flash_fn": flash_attn_func,
-        "_flash_varlen_fn": flash_attn_varlen_func,
+        "_flash_fn": dense,
+        "_flash_varlen_fn": varlen,
         "_flash_with_kvcache_fn": None,
         "_pad_fn": bridge._pad_input,  # noqa: SLF001 - there is no public door
         "_unpad_fn": bridge._unpad_input,  # noqa: SLF001 - there is no public door
         "_process_flash_kwargs_fn": process,
         "_process_with_kvcache_kwargs_fn": dict,
     }
-    for name, what in found.items():
-        stack.enter_context(patch.object(bridge, name, what))
+    with ExitStack() as stack:
+        for name, what in found.items():
+            stack.enter_context(patch.object(bridge, name, what))
+        yield
 
 
 def bridge_lacks() -> str | None:

@@ -6,14 +6,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from packcli.contract.verdict import Finding, Verdict
+from packcli.contract.rules import Hit
 from packcli.shards.media_store import MediaStore, names_in
 from packcli.shards.reader import Shard, ShardUnreadableError
+from packcli.verify.naming import finding_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from packcli.contract.rows import Rows
+    from packcli.contract.verdict import Verdict
     from packcli.verify.targets import Target
 
 _WORDS = {
@@ -29,23 +32,29 @@ def check_embedded(target: Target, verdict: Verdict) -> None:
     store, seen = MediaStore(target.path), set[str]()
     for path in target.shards:
         try:
-            for row, name in _named(path, target):
+            for rows, first, medium, name in _named(path, target):
                 code = None if name in seen else store.fault(name)
                 seen.add(name)
                 if code is not None:
-                    message = f"sha256:{name}: {_WORDS[code]}"
-                    verdict.add(Finding(code, message, target.title(path), row))
+                    hit = _hit(rows, medium, f"sha256:{name}: {_WORDS[code]}")
+                    verdict.add(finding_at(code, hit, (target.title(path), first), rows))
         except (FileNotFoundError, ShardUnreadableError):
             continue  # the rules of shards say so
 
 
-def _named(path: Path, target: Target) -> Iterator[tuple[int, str]]:
+def _named(path: Path, target: Target) -> Iterator[tuple[Rows, int, int, str]]:
     first = 0
-    for rows in Shard.open(path).groups(target.facts, ["media"]):
-        cells = rows.cells["media.uri"]
-        assert cells.rows is not None  # noqa: S101 - a list column
-        for place, uri in enumerate(cells.values.tolist()):
-            row = first + int(np.searchsorted(cells.rows, place, side="right")) - 1
+    for rows in Shard.open(path).groups(target.facts, ["media", "sample_ids", "sample_sources"]):
+        for medium, uri in enumerate(rows.cells["media.uri"].values.tolist()):
             for name in names_in([uri]):
-                yield row, name
+                yield rows, first, medium, name
         first += rows.count
+
+
+def _hit(rows: Rows, medium: int, message: str) -> Hit:
+    bounds = rows.cells["media.uri"].rows
+    assert bounds is not None  # noqa: S101 - a list column
+    row = int(np.searchsorted(bounds, medium, side="right")) - 1
+    told = rows.cells.get("media.sample_index")
+    sample = -1 if told is None else int(told.values[medium])
+    return Hit(row, message, sample if sample >= 0 else None)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from packcli.contract.errors import UsageError
 from packcli.verify import oracle as designs
 from packcli.verify.blame import faults
-from packcli.verify.bounds import WINDOWS, value_faults
+from packcli.verify.bounds import value_faults
 from packcli.verify.launch import device_title
 from packcli.verify.teeth import controls
 
 if TYPE_CHECKING:
     from packcli.verify.bounds import Fault, PackBounds
-    from packcli.verify.oracle import Oracle
-    from packcli.verify.probe import AttentionProbe, ConvProbe, Kernel, StateProbe
+    from packcli.verify.oracle import Oracle, OracleKind
+    from packcli.verify.probe import Kernel
     from packcli.verify.teeth import Control
 
 
@@ -36,7 +36,7 @@ class IsolationResult:
         controls: sabotaged runs, each of which must have been caught.
     """
 
-    kind: Literal["attention", "state", "conv", "windows"]
+    kind: OracleKind
     kernel: str
     version: str
     device: str
@@ -46,85 +46,24 @@ class IsolationResult:
     faults: tuple[Fault, ...]
     controls: tuple[Control, ...]
 
-    @property
-    def isolated(self) -> bool:
-        """Whether every sample came out as if it stood alone."""
-        return not self.faults and self.max_deviation is not None
 
-    @property
-    def has_teeth(self) -> bool:
-        """Whether every control was caught, so that `isolated` means something."""
-        return all(control.caught for control in self.controls)
-
-
-def check_attention(
-    bounds: PackBounds, kernel: Kernel[AttentionProbe], *, dtype: str | None = None
+def check_isolation(
+    oracle: Oracle, bounds: PackBounds, kernel: Kernel[Any], *, dtype: str | None = None
 ) -> IsolationResult:
-    """Check causal attention within samples.
+    """Check with one design that a kernel keeps apart what boundaries separate.
 
     Args:
-        bounds: B samples, tokens.
-        kernel: a kernel of kind ``attention``.
+        oracle: what is checked: attention within samples, within windows of a vision tower,
+            recurrent state, or convolution.
+        bounds: B samples, tokens; of windows patches: `expected` from the grids.
+        kernel: a kernel of the design's kind.
         dtype: torch dtype to compute in; the kernel's first when None.
 
     Raises:
         UsageError: the kernel is of another kind or does not take the dtype.
     """
-    return _check(designs.ATTENTION, bounds, kernel, dtype)
-
-
-def check_windows(
-    bounds: PackBounds, kernel: Kernel[AttentionProbe], *, dtype: str | None = None
-) -> IsolationResult:
-    """Check attention within windows of a vision tower: all rows of a window see all of it.
-
-    Args:
-        bounds: B windows, patches; `expected` from the grids, `cu_seqlens` as stored.
-        kernel: a kernel of kind ``attention``.
-        dtype: torch dtype to compute in; the kernel's first when None.
-
-    Raises:
-        UsageError: the kernel is of another kind or does not take the dtype.
-    """
-    return _check(designs.WINDOWS, replace(bounds, words=WINDOWS), kernel, dtype)
-
-
-def check_state(
-    bounds: PackBounds, kernel: Kernel[StateProbe], *, dtype: str | None = None
-) -> IsolationResult:
-    """Check that the recurrent state of Gated DeltaNet starts empty in every sample.
-
-    Args:
-        bounds: B samples, tokens.
-        kernel: a kernel of kind ``state``.
-        dtype: torch dtype to compute in; the kernel's first when None.
-
-    Raises:
-        UsageError: the kernel is of another kind or does not take the dtype.
-    """
-    return _check(designs.STATE, bounds, kernel, dtype)
-
-
-def check_conv(
-    bounds: PackBounds, kernel: Kernel[ConvProbe], *, dtype: str | None = None
-) -> IsolationResult:
-    """Check that the causal convolution before it reads no row of the previous sample.
-
-    Args:
-        bounds: B samples, tokens.
-        kernel: a kernel of kind ``conv``.
-        dtype: torch dtype to compute in; the kernel's first when None.
-
-    Raises:
-        UsageError: the kernel is of another kind or does not take the dtype.
-    """
-    return _check(designs.CONV, bounds, kernel, dtype)
-
-
-def _check(
-    oracle: Oracle, bounds: PackBounds, kernel: Kernel[Any], dtype: str | None
-) -> IsolationResult:
     chosen = _dtype(oracle, kernel, dtype)
+    bounds = replace(bounds, words=oracle.words)
     found = value_faults(bounds)
     deviation: float | None = None
     if not found:

@@ -9,26 +9,23 @@ import numpy as np
 
 from packcli.contract.errors import UsageError
 from packcli.contract.verdict import Finding, Verdict
-from packcli.verify import isolation, kernels
+from packcli.verify import kernels
+from packcli.verify.isolation import check_isolation
+from packcli.verify.oracle import ORACLES
 from packcli.verify.row_bounds import COLUMNS, pack_bounds, window_bounds, window_sample
 from packcli.verify.sampling import chosen_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from packcli.contract.model import ModelFacts
     from packcli.verify.bounds import Fault, PackBounds
     from packcli.verify.isolation import IsolationResult
+    from packcli.verify.oracle import OracleKind
     from packcli.verify.probe import Device, Kernel, Kind
     from packcli.verify.sampling import Chosen
     from packcli.verify.targets import Target
 
-_CHECKS: dict[str, Callable[[PackBounds, Kernel[Any]], IsolationResult]] = {
-    "attention": isolation.check_attention,
-    "windows": isolation.check_windows,
-    "state": isolation.check_state,
-    "conv": isolation.check_conv,
-}
 _NOTHING = ("no pack tells its boundaries twice", "no pack tells windows and grids")
 _FAR = 1e30
 
@@ -96,7 +93,7 @@ def _proofs(
     facts: ModelFacts | None, chosen: Sequence[Kernel[Any]], verdict: Verdict
 ) -> Iterator[_Proof]:
     """Yield what has to be proved of the model with each kernel, and note what none can prove."""
-    needed: dict[str, Kind] = {kind: kind for kind in _kinds(facts)}
+    needed: dict[OracleKind, Kind] = {kind: kind for kind in _kinds(facts)}
     if facts is not None and facts.vit_windows is not None:
         needed["windows"] = "attention"
     for kind, of in needed.items():
@@ -129,12 +126,11 @@ def _run(bounds: PackBounds, proof: _Proof) -> IsolationResult:
     A lost boundary makes a segment longer than `max_seqlen`; with room for it the kernel still
     tells who sees whom.
     """
-    check = _CHECKS[proof.kind]
-    result = check(bounds, proof.kernel)
+    result = check_isolation(ORACLES[proof.kind], bounds, proof.kernel)
     longest = int(np.diff(bounds.cu_seqlens.astype(np.int64)).max(initial=0))
     if result.max_deviation is not None or longest <= bounds.max_seqlen:
         return result
-    again = check(replace(bounds, max_seqlen=longest), proof.kernel)
+    again = check_isolation(ORACLES[proof.kind], replace(bounds, max_seqlen=longest), proof.kernel)
     if again.max_deviation is None:
         return result
     return replace(again, faults=result.faults + again.faults)
@@ -148,7 +144,7 @@ def finite(deviation: float) -> float:
 class _Proof:
     """One kernel over all packs that it ran on, for one kind of boundaries."""
 
-    def __init__(self, kernel: Kernel[Any], kind: str) -> None:
+    def __init__(self, kernel: Kernel[Any], kind: OracleKind) -> None:
         self.kernel, self.kind = kernel, kind
         self._packs = self._tokens = 0
         self._deviation = 0.0

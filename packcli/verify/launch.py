@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from packcli.verify.probe import AttentionProbe
+
+_LEAST_WIDTH = 64
+"""FlashAttention 3 and 4 have tiles for heads of 64 and more."""
 
 
 def cuda_lacks(minimum: tuple[int, int] = (8, 0)) -> str | None:
@@ -51,7 +55,7 @@ def find_function(modules: tuple[str, ...], name: str) -> Callable[..., Any]:
     for path in modules:
         try:
             module = importlib.import_module(path)
-        except (ImportError, OSError, RuntimeError) as error:
+        except Exception as error:  # noqa: BLE001 - a build for another torch or triton raises anything
             reasons.append(f"{path}: {str(error).splitlines()[0] if str(error) else error!r}")
             continue
         function = getattr(module, name, None)
@@ -128,13 +132,31 @@ def offsets_tensor(
     return as_tensor(cu_seqlens, device)
 
 
+def wide_heads(probe: AttentionProbe) -> list[NDArray[np.float32]]:
+    """Return query, key and value in the least width that every GPU kernel is written for.
+
+    Narrower heads are filled up with zeros; scores are divided by the square root of the width,
+    which the query makes up for.
+
+    Args:
+        probe: T tokens.
+
+    Returns:
+        (T, heads, 64 or more) float32 each; the first D channels of an output are the probe's.
+    """
+    width = probe.query.shape[2]
+    more = max(0, _LEAST_WIDTH - width)
+    query = probe.query * np.float32(((width + more) / width) ** 0.5)
+    return [np.pad(part, ((0, 0), (0, 0), (0, more))) for part in (query, probe.key, probe.value)]
+
+
 def call_flash(
     function: Callable[..., Any], probe: AttentionProbe, device: str
 ) -> NDArray[np.float32]:
     """Call any `flash_attn_varlen_func` (FlashAttention 2, 3, 4).
 
     By keyword only: the fourth positional argument is `cu_seqlens_q` in 2 and 3 but `qv` in 4,
-    and 4 returns (output, log-sum-exp).
+    and 4 returns (output, log-sum-exp). Early releases of 4 find the longest segment themselves.
 
     Args:
         function: the varlen entry point.
@@ -144,16 +166,23 @@ def call_flash(
     Returns:
         (T, H, D) float32.
     """
-    total = probe.query.shape[0]
+    total, _, width = probe.query.shape
     offsets = offsets_tensor(probe.cu_seqlens, probe.max_seqlen, total, device)
+    query, key, value = (as_tensor(part, device, probe.dtype) for part in wide_heads(probe))
+    longest = {name: int(probe.max_seqlen) for name in ("max_seqlen_q", "max_seqlen_k")}
     result = function(
-        q=as_tensor(probe.query, device, probe.dtype),
-        k=as_tensor(probe.key, device, probe.dtype),
-        v=as_tensor(probe.value, device, probe.dtype),
+        q=query,
+        k=key,
+        v=value,
         cu_seqlens_q=offsets,
         cu_seqlens_k=offsets,
-        max_seqlen_q=int(probe.max_seqlen),
-        max_seqlen_k=int(probe.max_seqlen),
         causal=probe.causal,
+        **(longest if accepts(function, "max_seqlen_q") else {}),
     )
-    return as_array(result[0] if isinstance(result, tuple) else result)
+    return as_array(result[0] if isinstance(result, tuple) else result)[..., :width]
+
+
+def accepts(function: Callable[..., Any], name: str) -> bool:
+    """Tell whether a function takes an argument of this name."""
+    taken = inspect.signature(function).parameters
+    return name in taken or any(p.kind is p.VAR_KEYWORD for p in taken.values())

@@ -9,6 +9,7 @@ import numpy as np
 
 from packcli.batch import model_inputs
 from packcli.contract.offsets import Offsets
+from packcli.verify.launch import as_array
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -76,6 +77,8 @@ class Forward:
     Attributes:
         logits: (T, vocabulary).
         leaves: embeddings of the tokens and pixels of each kind of media, as leaves.
+
+    Both are where the model is, in its dtype.
     """
 
     logits: Any
@@ -101,17 +104,19 @@ def forward(
     """
     import torch  # noqa: PLC0415 - heavy
 
+    weight = next(tiny.module.parameters())
     leaves: dict[str, Any] = {
-        name: part.detach().clone().requires_grad_(gradient) for name, part in pixels.items()
+        name: part.detach().to(weight, copy=True).requires_grad_(gradient)
+        for name, part in pixels.items()
     }
 
     def as_leaf(_module: Any, _args: Any, output: Any) -> Any:  # noqa: ANN401 - a forward hook of torch
         leaves["tokens"] = output.detach().clone().requires_grad_(gradient)
         return leaves["tokens"]
 
-    ids = torch.from_numpy(tiny.ids(inputs["input_ids"]))
+    ids = torch.from_numpy(tiny.ids(inputs["input_ids"])).to(weight.device)
     rest = {
-        name: torch.from_numpy(np.array(part)) if isinstance(part, np.ndarray) else part
+        name: torch.tensor(part, device=weight.device) if isinstance(part, np.ndarray) else part
         for name, part in inputs.items()
         if name not in {"input_ids", "labels"}
     }
@@ -183,7 +188,7 @@ def compare(packed: Forward, alone: Alone, *, pairs: bool = False) -> Compared:
         alone: B samples.
         pairs: fill `seen` for each pair.
     """
-    difference = (packed.logits.detach() - alone.logits).abs().amax(dim=-1).numpy()
+    difference = as_array((packed.logits.detach() - alone.logits).abs().amax(dim=-1))
     count = len(alone.expected)
     seen = np.full((count, count), np.nan, dtype=np.float32)
     numbers = np.arange(count)
@@ -204,9 +209,8 @@ def gradient(packed: Forward, alone: Alone, group: NDArray[np.bool_]) -> NDArray
     import torch  # noqa: PLC0415 - heavy
 
     rows = torch.from_numpy(np.repeat(group, alone.expected.lengths))
-    weights = (
-        torch.randn(packed.logits.shape, generator=torch.Generator().manual_seed(0)) * rows[:, None]
-    )
+    drawn = torch.randn(packed.logits.shape, generator=torch.Generator().manual_seed(0))
+    weights = (drawn * rows[:, None]).to(packed.logits)
     leaves = list(packed.leaves)
     gradients: tuple[Any, ...] = torch.autograd.grad(
         packed.logits,
@@ -220,7 +224,7 @@ def gradient(packed: Forward, alone: Alone, group: NDArray[np.bool_]) -> NDArray
         if slope is None:
             continue
         place = alone.expected if name == "tokens" else alone.patches[name]
-        each = slope.abs().reshape(-1, slope.shape[-1]).amax(dim=-1).numpy()
+        each = as_array(slope.abs().reshape(-1, slope.shape[-1]).amax(dim=-1))
         for sample, rows_of in enumerate(place.slices()):
             largest[sample] = max(largest[sample], each[rows_of].max(initial=0.0))
     return largest

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from packcli.verify.bounds import SAMPLES, Words
+from packcli.verify.bounds import WINDOWS as WINDOW_WORDS
 from packcli.verify.probe import AttentionProbe, ConvProbe, StateProbe
 
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
     from packcli.contract.offsets import Offsets
     from packcli.verify.probe import Kernel, Kind
+
+OracleKind = Literal["attention", "state", "conv", "windows"]
 
 TOLERANCE = 0.05
 """Between clean (<= 0.002 in any dtype) and the smallest fault (0.5): ten times off both."""
@@ -57,14 +61,16 @@ class Oracle:
         codes_from: first channel of the output that carries codes.
         probe: kernel input for (expected boundaries, stored ones, dtype).
         answer: (T, channels) float32, the right output for expected boundaries.
+        words: what messages call segments and rows.
     """
 
-    kind: Literal["attention", "state", "conv", "windows"]
+    kind: OracleKind
     kernel_kind: Kind
     causal: bool
     codes_from: int
     probe: Callable[[Offsets, Stored, str], Any]
     answer: Callable[[Offsets], NDArray[np.float32]]
+    words: Words = SAMPLES
 
     def codes(self, count: int) -> NDArray[np.float32]:
         """(count, channels) float32, the codes of the samples."""
@@ -183,9 +189,11 @@ def _conv_answer(expected: Offsets) -> NDArray[np.float32]:
 
 
 ATTENTION = Oracle("attention", "attention", True, 1, _attention_probe, _attention_answer)
-WINDOWS = Oracle("windows", "attention", False, 1, _windows_probe, _windows_answer)
+WINDOWS = Oracle("windows", "attention", False, 1, _windows_probe, _windows_answer, WINDOW_WORDS)
 STATE = Oracle("state", "state", True, 0, _state_probe, _state_answer)
 CONV = Oracle("conv", "conv", True, 0, _conv_probe, _conv_answer)
+ORACLES = {oracle.kind: oracle for oracle in (ATTENTION, WINDOWS, STATE, CONV)}
+"""Every design, by what is proved with it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

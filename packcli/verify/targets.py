@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from packcli.contract.model import ModelFacts
 
 
+_MAGIC = b"PAR1"
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """Shards that are checked together.
@@ -54,9 +57,11 @@ def open_target(path: Path, facts: ModelFacts | None) -> Target:
         facts: the model that the user named; a manifest's own comes first.
 
     Raises:
-        InputError: there is nothing to check, or the dataset is not complete.
+        InputError: there is nothing to check, the file is of another kind, or the dataset is
+            not complete.
     """
     if path.is_file():
+        _check_parquet(path)
         return Target(path, (path,), facts or _facts_beside(path))
     if not path.is_dir():
         raise InputError(f"{path}: no such file or folder")
@@ -68,6 +73,21 @@ def open_target(path: Path, facts: ModelFacts | None) -> Target:
     if not shards:
         raise InputError(f"{path}: no manifest and no Parquet files")
     return Target(path, shards, facts)
+
+
+def _check_parquet(path: Path) -> None:
+    """Tell a file of another kind from a damaged shard, which is a finding and no wrong input.
+
+    Raises:
+        InputError: the file neither starts nor ends as a Parquet file does.
+    """
+    with path.open("rb") as file:
+        head = file.read(len(_MAGIC))
+        file.seek(max(0, path.stat().st_size - len(_MAGIC)))
+        if _MAGIC not in {head, file.read()}:
+            raise InputError(
+                f"{path}: not a Parquet file; name a dataset, a folder of Parquet files, or one"
+            )
 
 
 def _facts_beside(shard: Path) -> ModelFacts | None:

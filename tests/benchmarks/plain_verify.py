@@ -4,6 +4,7 @@ What `bench_verify.py` compares with. It checks what `packcli verify --level con
 sound shards, with lists and no NumPy, and raises at the first fault.
 """
 
+import json
 from array import array
 from hashlib import blake2b, sha256
 from itertools import pairwise
@@ -15,17 +16,22 @@ IGNORED = -100
 
 def verify(path, facts, digest):
     """Check a shard against its SHA-256, and each of its rows; return its tokens."""
-    with path.open("rb") as file:
-        state = sha256()
-        while part := file.read(1 << 20):
-            state.update(part)
-        same(state.hexdigest(), digest, "sha256")
+    same_file(path, digest)
     tokens, seen = 0, set()
     shard = pq.ParquetFile(path, page_checksum_verification=True)
     for number in range(shard.num_row_groups):
         for row in shard.read_row_group(number).to_pylist():
             tokens += check_row(row, facts, seen)
     return tokens
+
+
+def same_file(path, digest):
+    """Hold a file to its SHA-256."""
+    with path.open("rb") as file:
+        state = sha256()
+        while part := file.read(1 << 20):
+            state.update(part)
+        same(state.hexdigest(), digest, "sha256")
 
 
 def rows_of(path):
@@ -74,14 +80,22 @@ def check_sample(row, sample, span, facts, media):
     """Check one sample."""
     ids, labels = row["input_ids"][span], row["labels"][span]
     check_tokens(row, span, facts)
-    parts = [(len(ids), ids), (len(labels), labels)]
+    parts = [(len(ids), array("i", ids)), (len(labels), array("i", labels))]
+    first = dict(media)
     if facts.has_media:
-        grids = check_media(row, sample, span, facts, media)
-        parts += [(len(own), [side for grid in own for side in grid]) for own in grids.values()]
+        grids = check_media(row, sample, span, facts, media).values()
+        parts += [(len(own), array("i", [side for grid in own for side in grid])) for own in grids]
+    if facts.rope == "timed":
+        seconds = row["second_per_grid_ts"][first["video"] : media["video"]]
+        parts.append((len(seconds), array("f", seconds)))
+    name = row["sample_ids"][sample].encode()
     state = blake2b(digest_size=16)
-    for count, part in parts:
+    for count, part in (*parts, (len(name), array("B", name))):
         state.update(count.to_bytes(8, "little"))
-        state.update(array("i", part).tobytes())
+        state.update(part.tobytes())
+    if told := row["media"][first["all"] : media["all"]] if facts.has_media else []:
+        names = ("kind", "uri", "height", "width", "frame_indices", "timestamps")
+        state.update(json.dumps([[medium[name] for medium in told] for name in names]).encode())
     stored = row["sample_digests"][sample]
     same(stored if isinstance(stored, str) else stored.hex(), state.hexdigest(), "sample.digest")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from packcli.contract.mrope import mrope
@@ -43,3 +45,20 @@ def joined(parts):
         np.concatenate([part.image_grid_thw for part in parts]),
         np.concatenate([part.video_grid_thw for part in parts]),
     )
+
+
+def parts_of(facts):
+    """Five samples: text, an image, a video, both, text."""
+    media = [{}] * 5
+    if facts.has_media:
+        image, video = {"image": (1, 4, 6)}, {"video": (2, 4, 4)}
+        media = [{}, image, video, image | video, {}]
+    return [
+        sample(facts, length=4 + place, start=3 + 50 * place, **held)
+        for place, held in enumerate(media)
+    ]
+
+
+def with_bounds(pack, values):
+    """Return the pack with other boundaries."""
+    return replace(pack, samples=Offsets.from_values(values))

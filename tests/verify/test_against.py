@@ -15,6 +15,7 @@ from packcli.encode.options import EncodeJob, EncodeOptions
 from packcli.encode.run import Writing, encode
 from packcli.pack import run as pack_stage
 from packcli.pack.options import PlanOptions
+from packcli.verify.against import surplus
 from packcli.verify.run import verify, verify_against
 
 QUESTIONS = [
@@ -132,13 +133,11 @@ def test_a_shard_that_is_gone_misses_its_samples(made):
 
 
 def test_many_samples_are_compared_by_number(made):
-    from packcli.verify.against import _beyond
-
-    one, other = np.array([3, 3, 5, 9]), np.array([3, 9, 9])
-    assert dict(_beyond(one, other)) == {3: 1, 5: 1}
-    assert dict(_beyond(other, one)) == {9: 1}
-    assert dict(_beyond(one, np.zeros(0, np.int64))) == {3: 2, 5: 1, 9: 1}
-    assert dict(_beyond(np.zeros(0, np.int64), one)) == {}
+    one, other, none = np.array([3, 9, 5, 3]), np.array([9, 3, 9]), np.zeros(0, np.int64)
+    assert surplus(one, other).tolist() == [2, 3]
+    assert surplus(other, one).tolist() == [2]
+    assert surplus(one, none).tolist() == [0, 1, 2, 3]
+    assert surplus(none, one).tolist() == surplus(none, none).tolist() == []
 
 
 def test_one_byte_of_the_input_changed_after_encode(made):
@@ -158,6 +157,60 @@ def test_one_byte_of_the_input_changed_after_encode(made):
         assert compared("other") == [("sample.changed", "week", "chats.jsonl:2")]
     finally:
         records.write_bytes(whole)
+
+
+def again(made, name, questions, file="chats.jsonl", *, ids=True):
+    """Compare packs with records that are encoded again, from a file of another form."""
+    folder, model, _, packs = made
+    (folder / name).mkdir()
+    records = write_records(folder / name / file, questions)
+    if not ids:
+        whole = [json.loads(line) for line in records.read_text().splitlines()]
+        records.write_text("".join(json.dumps({"messages": r["messages"]}) + "\n" for r in whole))
+    encode([records], EncodeJob(model, None, EncodeOptions()), Writing(folder / name / "encoded"))
+    return against([packs], [folder / name / "encoded"]), folder / name / "encoded"
+
+
+def test_a_renamed_file_moves_samples_and_changes_none(made):
+    verdict, _ = again(made, "renamed", QUESTIONS, "talks.jsonl")
+    assert (told(verdict), verdict.checked["compared"], verdict.checked["moved"]) == ([], 4, 4)
+
+
+def test_an_inserted_line_is_the_one_that_is_missing(made):
+    more = [QUESTIONS[0], ("new", "Is ice cold?", "Yes."), *QUESTIONS[1:]]
+    verdict, _ = again(made, "inserted", more)
+    assert told(verdict) == [("sample.missing", "new", "chats.jsonl:2")]
+    assert verdict.checked["moved"] == 3
+
+
+def test_a_changed_record_of_a_renamed_file_is_found_by_its_id(made):
+    other = [QUESTIONS[3], ("sum", "What is 3 + 4?", "8."), *QUESTIONS[:2]]
+    verdict, _ = again(made, "both", other, "talks.jsonl")
+    assert told(verdict) == [("sample.changed", "sum", "chats.jsonl:3")]
+    assert "now talks.jsonl:2, gives" in verdict.findings[0].message
+    assert verdict.checked["moved"] == 3
+
+
+def test_records_without_ids_are_found_by_content_then_by_place(made):
+    folder, *_ = made
+    _, source = again(made, "nameless", QUESTIONS, ids=False)
+    packs = packed(source, folder / "nameless" / "packed")
+    here = (*made[:3], packs)
+    verdict, _ = again(here, "nameless moved", [QUESTIONS[3], *QUESTIONS[:3]], ids=False)
+    assert (told(verdict), verdict.checked["moved"]) == ([], 4)
+    other = [*QUESTIONS[:2], ("sum", "What is 3 + 4?", "8."), QUESTIONS[3]]
+    verdict, _ = again(here, "nameless changed", other, ids=False)
+    assert told(verdict) == [("sample.changed", "chats.jsonl:3", "chats.jsonl:3")]
+    assert verdict.checked["moved"] == 0
+
+
+def test_two_ids_swapped_are_two_changed_samples(made):
+    (a, *first), (b, *second) = QUESTIONS[:2]
+    verdict, _ = again(made, "swapped", [(b, *first), (a, *second), *QUESTIONS[2:]])
+    assert told(verdict) == [
+        ("sample.changed", "sky", "chats.jsonl:1"),
+        ("sample.changed", "week", "chats.jsonl:2"),
+    ]
 
 
 def test_a_dataset_that_does_not_say_how_it_was_encoded(made, sample_data, tmp_path):

@@ -1,5 +1,7 @@
+import inspect
 import subprocess
 import sys
+from dataclasses import replace
 from types import ModuleType
 
 import numpy as np
@@ -7,8 +9,8 @@ import pytest
 
 from packcli.contract.errors import EnvironmentLacksError, UsageError
 from packcli.contract.offsets import Offsets
-from packcli.verify import kernels
-from packcli.verify.isolation import check_attention
+from packcli.verify import cpu_bridge, kernels
+from packcli.verify.isolation import check_isolation
 from packcli.verify.kernels import (
     causal_conv,
     causal_conv1d,
@@ -20,7 +22,8 @@ from packcli.verify.kernels import (
     sdpa,
     torch_varlen,
 )
-from packcli.verify.launch import find_function
+from packcli.verify.launch import find_function, function_lacks, wide_heads
+from packcli.verify.oracle import ATTENTION
 from packcli.verify.probe import AttentionProbe, ConvProbe, StateProbe
 
 torch = pytest.importorskip("torch")
@@ -266,17 +269,62 @@ def fake_flash(calls, *, with_lse):
             "causal",
         }
         total = sum(LENGTHS)
-        assert_sound(kwargs["q"], (total, 4, 8), torch.bfloat16)
-        assert_sound(kwargs["k"], (total, 2, 8), torch.bfloat16)
-        assert_sound(kwargs["v"], (total, 2, 8), torch.bfloat16)
+        assert_sound(kwargs["q"], (total, 4, 64), torch.bfloat16)
+        assert_sound(kwargs["k"], (total, 2, 64), torch.bfloat16)
+        assert_sound(kwargs["v"], (total, 2, 64), torch.bfloat16)
         for side in "qk":
             assert_sound(kwargs[f"cu_seqlens_{side}"], (len(LENGTHS) + 1,), torch.int32)
             assert type(kwargs[f"max_seqlen_{side}"]) is int
             assert kwargs[f"max_seqlen_{side}"] == 7
         calls.append(kwargs["causal"])
-        return (kwargs["q"], None) if with_lse else kwargs["q"]
+        out = cpu_bridge.flash_attn_varlen_func(**kwargs)
+        return (out, None) if with_lse else out
 
     return flash_attn_varlen_func
+
+
+def test_narrow_heads_are_filled_up_and_score_the_same():
+    probe = attention_probe()
+    parts = wide_heads(probe)
+    assert [part.shape[1:] for part in parts] == [(4, 64), (2, 64), (2, 64)]
+    assert all(part.dtype == np.float32 and not part[..., 8:].any() for part in parts)
+    scores = np.einsum("thd,shd->hts", *(part[:, :2] for part in parts[:2])) / 64**0.5
+    right = np.einsum("thd,shd->hts", probe.query[:, :2], probe.key) / 8**0.5
+    assert np.abs(scores - right).max() < 1e-5
+    wide = replace(probe, query=random(22, 4, 96), key=random(22, 2, 96), value=random(22, 2, 96))
+    assert all(map(np.array_equal, wide_heads(wide), (wide.query, wide.key, wide.value)))
+
+
+def test_an_early_flash_attention_4_finds_the_longest_segment_itself(monkeypatch):
+    def flash_attn_varlen_func(
+        q, k, v, cu_seqlens_q=None, cu_seqlens_k=None, seqused_q=None, causal=False
+    ):
+        assert seqused_q is None
+        out = cpu_bridge.flash_attn_varlen_func(
+            q,
+            k,
+            v,
+            cu_seqlens_q=cu_seqlens_q,
+            cu_seqlens_k=cu_seqlens_k,
+            max_seqlen_q=0,
+            max_seqlen_k=0,
+            causal=causal,
+        )
+        return out, None
+
+    install(monkeypatch, "flash_attn.cute", flash_attn_varlen_func=flash_attn_varlen_func)
+    probe = attention_probe("bfloat16")
+    assert np.abs(flash_attn4.run(probe, "cpu") - dense_attention(probe)).max() < 0.05
+
+
+def test_an_import_that_raises_anything_is_a_lack(monkeypatch):
+    with_cuda(monkeypatch)
+
+    def broken(path):
+        raise AttributeError(f"module 'triton' has no attribute for {path}")
+
+    monkeypatch.setattr("importlib.import_module", broken)
+    assert "has no attribute" in function_lacks(("fla.ops.gated_delta_rule",), "any")
 
 
 @pytest.mark.parametrize(("module", "path"), FLASH, ids=[path for _, path in FLASH])
@@ -288,7 +336,8 @@ def test_flash_is_called_by_keyword_with_what_it_demands(monkeypatch, module, pa
     out = module.run(probe, "cpu")
     assert calls == [True]
     assert out.dtype == np.float32
-    assert np.abs(out - probe.query).max() < 0.02
+    assert out.shape == probe.query.shape
+    assert np.abs(out - dense_attention(probe)).max() < 0.05
 
 
 def never(**kwargs):
@@ -306,8 +355,6 @@ def never(**kwargs):
     ],
 )
 def test_bad_boundaries_never_reach_a_gpu_kernel(monkeypatch, values, longest, why):
-    from dataclasses import replace
-
     for _, path in reversed(FLASH):  # the parent package of flash_attn.cute last
         install(monkeypatch, path, flash_attn_varlen_func=never)
     install(monkeypatch, "fla.ops.gated_delta_rule", chunk_gated_delta_rule=never)
@@ -342,7 +389,9 @@ def test_torch_varlen_is_asked_for_causality_by_its_window(monkeypatch):
     ):
         seen.append((window_size, enable_gqa, max_q, max_k))
         assert_sound(cu_seq_q, (len(LENGTHS) + 1,), torch.int32)
-        assert_sound(key, (sum(LENGTHS), 2, 8), torch.bfloat16)
+        assert_sound(query, (sum(LENGTHS), 4, 64), torch.bfloat16)
+        assert_sound(key, (sum(LENGTHS), 2, 64), torch.bfloat16)
+        assert_sound(value, (sum(LENGTHS), 2, 64), torch.bfloat16)
         assert cu_seq_k is cu_seq_q
         return query
 
@@ -375,13 +424,44 @@ def test_torch_varlen_without_a_way_to_be_causal_is_refused(monkeypatch):
         torch_varlen.run(attention_probe("bfloat16"), "cpu")
 
 
-def test_installed_varlen_attn_takes_these_keywords():
-    import inspect
+def test_torch_varlen_passes_a_scale_on_where_one_is_asked_for(monkeypatch):
+    seen = []
 
+    def varlen_attn(
+        query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, scale=None, window_size=None
+    ):
+        seen.append((scale, window_size, max_q))
+        return query
+
+    monkeypatch.setattr("torch.nn.attention.varlen.varlen_attn", varlen_attn)
+    parts = [torch.zeros(4, 2, 8)] * 3
+    offsets = torch.tensor([0, 4], dtype=torch.int32)
+    torch_varlen.attend(parts, offsets, 4, causal=True, scale=0.25)
+    torch_varlen.attend(parts, offsets, 4, causal=True)
+    assert seen == [(0.25, (-1, 0), 4), (None, (-1, 0), 4)]
+
+
+def test_installed_varlen_attn_takes_these_keywords():
     varlen = pytest.importorskip("torch.nn.attention.varlen")
     accepted = set(inspect.signature(varlen.varlen_attn).parameters)
     assert {"query", "key", "value", "cu_seq_q", "cu_seq_k", "max_q", "max_k"} <= accepted
     assert accepted & {"window_size", "is_causal"}
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_installed_varlen_attn_takes_the_call(monkeypatch, causal):
+    varlen = pytest.importorskip("torch.nn.attention.varlen")
+    installed, shapes = varlen.varlen_attn, []
+
+    def on_no_device(**kwargs):
+        told = {n: p.to("meta") if torch.is_tensor(p) else p for n, p in kwargs.items()}
+        shapes.append(installed(**told).shape)
+        return kwargs["query"]
+
+    on_no_device.__signature__ = inspect.signature(installed)
+    monkeypatch.setattr("torch.nn.attention.varlen.varlen_attn", on_no_device)
+    out = torch_varlen.run(attention_probe("bfloat16", causal=causal), "cpu")
+    assert (out.shape, shapes) == ((22, 4, 8), [(22, 4, 64)])
 
 
 def test_fla_gets_one_batch_int32_offsets_and_float32_decay(monkeypatch):
@@ -427,6 +507,6 @@ def test_a_pack_of_131072_tokens_stays_small():
     lengths.append(131_072 - sum(lengths))
     expected = Offsets.from_lengths(lengths)
     bounds = PackBounds(expected.values, int(expected.lengths.max()), expected)
-    result = check_attention(bounds, sdpa.KERNEL, dtype="bfloat16")
-    assert result.isolated
+    result = check_isolation(ATTENTION, bounds, sdpa.KERNEL, dtype="bfloat16")
+    assert not result.faults
     assert result.max_deviation <= 0.002

@@ -16,38 +16,15 @@ from packcli.verify import model_level
 from packcli.verify.cpu_bridge import FLASH, cpu_kernels
 from packcli.verify.kernel_level import KernelOptions
 from packcli.verify.model_level import IMPLEMENTATIONS, ModelOptions, open_model, small_and_quiet
-from packcli.verify.model_pack import ModelPack, window
+from packcli.verify.model_pack import window
 from packcli.verify.model_run import TOLERANCE, compare, forward, random_pixels, run_alone
 from packcli.verify.model_teeth import model_controls
 from packcli.verify.run import verify
 from packcli.verify.teeth import Control
 from packcli.verify.tiny_model import choose_attention
-from tests.verify.model_making import joined, sample
+from tests.verify.model_making import joined, parts_of, sample, with_bounds
 
 FAMILIES = ("text", "qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5")
-
-
-def parts_of(facts):
-    """Five samples: text, an image, a video, both, text."""
-    media = [{}] * 5
-    if facts.has_media:
-        image, video = {"image": (1, 4, 6)}, {"video": (2, 4, 4)}
-        media = [{}, image, video, image | video, {}]
-    return [
-        sample(facts, length=4 + place, start=3 + 50 * place, **held)
-        for place, held in enumerate(media)
-    ]
-
-
-def with_bounds(pack, values):
-    return ModelPack(
-        pack.input_ids,
-        pack.labels,
-        Offsets.from_values(values),
-        pack.mrope_position_ids,
-        pack.image_grid_thw,
-        pack.video_grid_thw,
-    )
 
 
 def compared(tiny, implementation, pack, parts, *, pairs=False):

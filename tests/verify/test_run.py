@@ -25,8 +25,9 @@ from packcli.families import open_family
 from packcli.shards.arrow import to_rows
 from packcli.shards.reader import Shard
 from packcli.verify import kernels, sampling
-from packcli.verify.isolation import check_attention
+from packcli.verify.isolation import check_isolation
 from packcli.verify.kernel_level import KernelOptions, choose_kernels, finite
+from packcli.verify.oracle import ATTENTION
 from packcli.verify.row_bounds import pack_bounds
 from packcli.verify.run import verify
 
@@ -357,7 +358,9 @@ def test_a_file_of_something_else_fails(tmp_path):
     pq.write_table(pa.table({"a": [1, 2], "b": ["x", "y"]}), path)
     assert codes(verify([path], kernel=KernelOptions())) == {"columns.missing": 1}
     (tmp_path / "text.parquet").write_text("no Parquet at all")
-    assert codes(verify([tmp_path / "text.parquet"])) == {"shard.checksum": 1}
+    with pytest.raises(InputError, match="not a Parquet file"):
+        verify([tmp_path / "text.parquet"])
+    assert codes(verify([tmp_path])) == {"columns.missing": 1, "shard.checksum": 1}
 
 
 RENAMED = {"position_ids": "mrope_position_ids", "text_position_ids": "position_ids"}
@@ -539,8 +542,8 @@ def good_column(name):
 def test_the_good_columns_are_isolated():
     rows = to_rows(pa.table({name: good_column(name) for name in GOOD}))
     for row in range(2):
-        result = check_attention(pack_bounds(rows, row), kernels.load("sdpa"))
-        assert result.isolated
+        result = check_isolation(ATTENTION, pack_bounds(rows, row), kernels.load("sdpa"))
+        assert not result.faults
 
 
 @settings(max_examples=150, deadline=None)
@@ -551,8 +554,8 @@ def test_hostile_cells_never_raise(changed):
     for row in range(2):
         bounds = pack_bounds(rows, row)
         if bounds is not None:
-            result = check_attention(bounds, kernels.load("sdpa"))
-            assert result.isolated or result.faults
+            result = check_isolation(ATTENTION, bounds, kernels.load("sdpa"))
+            assert result.max_deviation is not None or result.faults
 
 
 @settings(max_examples=40, deadline=None)
@@ -591,6 +594,6 @@ def test_values_at_the_edge_are_faults_or_ignored(column, values):
     } | {name: cells(array) for name, array in good.items()}
     bounds = pack_bounds(Rows(1, held | {column: cells(values)}), 0)
     assert bounds.expected == Offsets.from_values([0, 3, 8])
-    result = check_attention(bounds, kernels.load("sdpa"))
+    result = check_isolation(ATTENTION, bounds, kernels.load("sdpa"))
     harmless = column == "seq_lengths" or (column == "max_seqlen" and values[0] > 0)
-    assert result.isolated == harmless
+    assert (not result.faults) == harmless

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from packcli.contract.offsets import Offsets
 from packcli.verify import kernels
 from packcli.verify.bounds import PackBounds
-from packcli.verify.isolation import check_conv
+from packcli.verify.isolation import check_isolation
 from packcli.verify.oracle import ATTENTION, CONV, STATE, WINDOWS
 from packcli.verify.teeth import controls, sabotages
 
@@ -58,9 +58,9 @@ def test_a_check_without_teeth_says_so():
         return CONV.answer(right)
 
     bounds = PackBounds(expected.values, 4, expected)
-    result = check_conv(bounds, replace(kernel, run=pretend))
-    assert result.isolated
-    assert not result.has_teeth
+    result = check_isolation(CONV, bounds, replace(kernel, run=pretend))
+    assert not result.faults
+    assert not all(control.caught for control in result.controls)
     assert not any(c.caught for c in result.controls)
 
 

@@ -16,8 +16,9 @@ from packcli.contract.offsets import Offsets
 from packcli.shards.arrow import to_batch, to_rows
 from packcli.verify import kernels
 from packcli.verify.bounds import PackBounds
-from packcli.verify.isolation import check_attention, check_windows
+from packcli.verify.isolation import check_isolation
 from packcli.verify.kernel_level import KernelOptions
+from packcli.verify.oracle import ATTENTION, WINDOWS
 from packcli.verify.probe import AttentionProbe
 from packcli.verify.row_bounds import pack_bounds, window_bounds, window_sample
 from packcli.verify.run import verify
@@ -127,12 +128,12 @@ def test_any_moved_boundary_is_seen(reading, seed):
     bounds = window_bounds(to_rows(table, facts), 0)
     if bounds is None or len(bounds.expected) < 2:
         return
-    assert check_windows(bounds, SDPA).isolated
+    assert not check_isolation(WINDOWS, bounds, SDPA).faults
     rng = np.random.default_rng(seed)
     wrong = bounds.cu_seqlens.copy()
     wrong[rng.integers(1, len(wrong) - 1)] += rng.choice([-1, 1])
     broken = replace(bounds, cu_seqlens=wrong, max_seqlen=int(np.diff(wrong).max()))
-    assert not check_windows(broken, SDPA).isolated
+    assert check_isolation(WINDOWS, broken, SDPA).faults
 
 
 @EVERY
@@ -211,23 +212,23 @@ def told(view, tokens, expected):
     """Let a kernel judge what a `cu_lengths` view says against the lengths meant."""
     samples = read_cu_lengths(view, tokens)
     bounds = PackBounds(samples.values, int(samples.lengths.max()), Offsets.from_lengths(expected))
-    return check_attention(bounds, SDPA)
+    return check_isolation(ATTENTION, bounds, SDPA)
 
 
 def test_the_placeholder_is_one_full_causal_sequence():
-    assert told([[0]], 12, [12]).isolated
+    assert not told([[0]], 12, [12]).faults
     leaking = told([[0]], 12, [5, 3, 4])
     assert [(f.sample, f.other_sample, f.token) for f in leaking.faults] == [(1, 0, 5), (2, 1, 8)]
 
 
 def test_the_view_of_a_pack_is_block_diagonal_and_causal():
-    assert told([[0, 5, 8, 12]], 12, [5, 3, 4]).isolated
+    assert not told([[0, 5, 8, 12]], 12, [5, 3, 4]).faults
     split = told([[0, 5, 8, 12]], 12, [12])
     assert [fault.what for fault in split.faults] == ["split"]
     full = replace(SDPA, run=lambda probe: SDPA.run(replace(probe, causal=False)))
     samples = read_cu_lengths([[0, 5, 8, 12]], 12)
     bounds = PackBounds(samples.values, 5, samples)
-    assert not check_attention(bounds, full).isolated
+    assert check_isolation(ATTENTION, bounds, full).faults
 
 
 @given(lengths=st.lists(st.integers(1, 9), min_size=1, max_size=8))

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 def render(verdict: Verdict) -> str:
     """Say in a few lines what was checked, what was found, and whether it passed."""
     checked, found = verdict.checked, sum(verdict.counts.values())
-    seen = ", ".join(_counted(checked[noun], noun) for noun in ("packs", "samples", "tokens"))
-    held = _counted(found, "findings") if found else "every rule holds"
-    lines = [f"contract {seen} in {_counted(checked['shards'], 'shards')}: {held}"]
+    seen = ", ".join(counted(checked[noun], noun) for noun in ("packs", "samples", "tokens"))
+    held = counted(found, "findings") if found else "every rule holds"
+    lines = [f"contract {seen} in {counted(checked['shards'], 'shards')}: {held}"]
     if checked["compared"]:
-        lines.append(
-            f"source   {_counted(checked['compared'], 'samples')} compared with the origin"
-        )
+        moved = f", {checked['moved']:,} of them in another place" if checked["moved"] else ""
+        compared = counted(checked["compared"], "samples")
+        lines.append(f"source   {compared} compared with the origin{moved}")
     lines += [proof_line(proof) for proof in verdict.proofs]
     lines += [f"finding  {f.code}: {f.where()}: {f.message}" for f in verdict.findings]
     hidden = found - len(verdict.findings)
@@ -29,7 +29,8 @@ def render(verdict: Verdict) -> str:
     return "\n".join(plain(line) for line in lines)
 
 
-def _counted(number: int, nouns: str) -> str:
+def counted(number: int, nouns: str) -> str:
+    """Say how many, of one without the plural's s."""
     return f"{number:,} {nouns.removesuffix('s') if number == 1 else nouns}"
 
 
@@ -39,7 +40,7 @@ def proof_line(proof: Proof) -> str:
     gradient = f", gradient {proof['max_gradient']:.2g}" if "max_gradient" in proof else ""
     return (
         f"{proof['kind']:<9} {proof['kernel']} ({proof['version']}, {proof['device']}, "
-        f"{proof['dtype']}) on {proof['packs']:,} packs: deviation {proof['max_deviation']:.2g}, "
-        f"tolerance {proof['tolerance']}{gradient}; {caught} of {len(proof['controls'])} sabotaged "
-        "packs caught"
+        f"{proof['dtype']}) on {counted(proof['packs'], 'packs')}: "
+        f"deviation {proof['max_deviation']:.2g}, tolerance {proof['tolerance']}{gradient}; "
+        f"{caught} of {len(proof['controls'])} sabotaged packs caught"
     )

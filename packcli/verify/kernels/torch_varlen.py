@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import TYPE_CHECKING, Any
 
 from packcli.verify.launch import (
+    accepts,
     as_array,
     as_tensor,
     find_function,
     function_lacks,
     offsets_tensor,
     version_of,
+    wide_heads,
 )
 from packcli.verify.probe import AttentionProbe, Kernel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -27,10 +28,9 @@ _FUNCTION = "varlen_attn"
 
 def _causal_option(function: Callable[..., Any], *, causal: bool) -> dict[str, Any]:
     # The option changed between torch releases; a missing one must not mean "not causal".
-    accepted = inspect.signature(function).parameters
-    if "is_causal" in accepted:
+    if accepts(function, "is_causal"):
         return {"is_causal": causal}
-    if "window_size" in accepted:
+    if accepts(function, "window_size"):
         return {"window_size": (-1, 0) if causal else (-1, -1)}
     raise TypeError("torch's varlen_attn takes neither is_causal nor window_size")
 
@@ -49,13 +49,41 @@ def run(probe: AttentionProbe, device: str = "cuda") -> NDArray[np.float32]:
         ValueError: boundaries with which the kernel would read out of bounds.
         TypeError: this release of torch has no known way to ask for causal attention.
     """
+    total, _, width = probe.query.shape
+    offsets = offsets_tensor(probe.cu_seqlens, probe.max_seqlen, total, device)
+    parts = [as_tensor(part, device, probe.dtype) for part in wide_heads(probe)]
+    return as_array(attend(parts, offsets, int(probe.max_seqlen), causal=probe.causal))[..., :width]
+
+
+def attend(
+    parts: Sequence[Any],
+    offsets: Any,  # noqa: ANN401 - a torch tensor, torch is not imported here
+    longest: int,
+    *,
+    causal: bool,
+    scale: float | None = None,
+) -> Any:  # noqa: ANN401 - a torch tensor, torch is not imported here
+    """Attend within each segment, by tensors.
+
+    Args:
+        parts: query (T, H, D), key and value (T, G, D), on one CUDA device.
+        offsets: (B + 1,) int32 tensor, tokens.
+        longest: tokens of the longest segment.
+        causal: whether a row sees only rows up to itself.
+        scale: of the scores; one over the square root of D when None.
+
+    Returns:
+        (T, H, D) tensor.
+
+    Raises:
+        TypeError: this release of torch has no known way to ask for causal attention.
+    """
     function = find_function(_MODULES, _FUNCTION)
-    offsets = offsets_tensor(probe.cu_seqlens, probe.max_seqlen, probe.query.shape[0], device)
-    query, key, value = (
-        as_tensor(a, device, probe.dtype) for a in (probe.query, probe.key, probe.value)
-    )
-    options = _causal_option(function, causal=probe.causal)
-    if "enable_gqa" in inspect.signature(function).parameters:
+    query, key, value = parts
+    options = _causal_option(function, causal=causal)
+    if scale is not None:
+        options["scale"] = scale
+    if accepts(function, "enable_gqa"):
         options["enable_gqa"] = key.shape[1] != query.shape[1]
     else:
         groups = query.shape[1] // key.shape[1]
@@ -66,11 +94,11 @@ def run(probe: AttentionProbe, device: str = "cuda") -> NDArray[np.float32]:
         value=value,
         cu_seq_q=offsets,
         cu_seq_k=offsets,
-        max_q=int(probe.max_seqlen),
-        max_k=int(probe.max_seqlen),
+        max_q=longest,
+        max_k=longest,
         **options,
     )
-    return as_array(result[0] if isinstance(result, tuple) else result)
+    return result[0] if isinstance(result, tuple) else result
 
 
 KERNEL = Kernel(
