@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -66,3 +68,38 @@ def packed(encoded: Callable[..., Path], tmp_path_factory: pytest.TempPathFactor
     output = tmp_path_factory.mktemp("packed") / "packed"
     writing = pack_run.Writing(output, shard_bytes=3 * 5000, window_tokens=5000)
     return Path(pack_run.pack([encoded()], PlanOptions(capacity=2048), writing).output)
+
+
+@pytest.fixture(scope="session")
+def canvas_models(
+    sample_data: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[int], Path]:
+    """Give a model directory of LLaVA-OneVision-2 by its merge size: qwen2_vl under its name."""
+
+    @cache
+    def make(merge: int) -> Path:
+        folder = tmp_path_factory.mktemp("canvas_model") / "model"
+        model = Path(shutil.copytree(sample_data / "models" / "qwen2_vl", folder))
+        changed: dict[str, dict[str, object]] = {
+            "config.json": {
+                "model_type": "llava_onevision2",
+                "vision_config": {"spatial_merge_size": merge},
+            },
+            "preprocessor_config.json": {
+                "temporal_patch_size": 1,
+                "merge_size": merge,
+                "size": {"shortest_edge": 56 * 56, "longest_edge": 1_003_520},
+            },
+        }
+        for name, settings in changed.items():
+            told = json.loads((model / name).read_text()) | settings
+            (model / name).write_text(json.dumps(told))
+        return model
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def canvas_model(canvas_models: Callable[[int], Path]) -> Path:
+    """Give the same with merge size 2."""
+    return canvas_models(2)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from packcli.contract.columns import Axis
 from packcli.export.refusals import UnfitError
+from packcli.shards.media_files import in_file
+from packcli.shards.media_store import is_stored
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -97,39 +99,43 @@ def dialogue_of(packs: Packs, sample: int, record: dict[str, Any]) -> Dialogue:
         UnfitError: it says more than a plain dialogue can, or names other media.
     """
     dialogue = read_dialogue(record)
-    check_media(packs, sample, dialogue)
+    take_media(packs, sample, dialogue)
     return dialogue
 
 
-def check_media(packs: Packs, sample: int, dialogue: Dialogue) -> None:
-    """Compare the media of a record with those that the sample was made from.
+def media_of(packs: Packs, sample: int) -> list[tuple[str, str]]:
+    """Return kind and uri of a sample's media."""
+    if Axis.MEDIUM not in packs.axes:
+        return []
+    span = slice(*packs.axes[Axis.MEDIUM].values[sample : sample + 2].tolist())
+    kinds, uris = (packs.columns[f"media.{name}"][span].tolist() for name in ("kind", "uri"))
+    return list(zip(kinds, uris, strict=True))
+
+
+def take_media(packs: Packs, sample: int, dialogue: Dialogue) -> None:
+    """Compare the media of a record with those of the sample; embedded ones take their place.
 
     Raises:
         UnfitError: they differ.
     """
-    if Axis.MEDIUM not in packs.axes:
-        return
-    span = slice(*packs.axes[Axis.MEDIUM].values[sample : sample + 2].tolist())
-    stored: dict[str, list[str]] = {"image": [], "video": []}
-    kinds, uris = (packs.columns[f"media.{name}"][span].tolist() for name in ("kind", "uri"))
-    for kind, uri in zip(kinds, uris, strict=True):
-        stored[kind].append(uri)
-    if stored != {"image": dialogue.images, "video": dialogue.videos}:
-        raise UnfitError(
-            "its record names other media than the sample was made from, or holds their bytes",
-            "give the records that were encoded, with media as files",
+    told = {"image": dialogue.images, "video": dialogue.videos}
+    for kind, named in told.items():
+        uris = [uri for other, uri in media_of(packs, sample) if other == kind]
+        same = len(uris) == len(named) and all(
+            uri == name or is_stored(uri) for uri, name in zip(uris, named, strict=True)
         )
+        if not same:
+            raise UnfitError(
+                "its record names other media than the sample was made from, or holds their bytes",
+                "give the records that were encoded, with media as files",
+            )
+        named[:] = uris
 
 
 def placed(uri: str, root: Path | None) -> str:
     """Return the path of a medium; addresses and data stay as they are."""
     path = uri.removeprefix("file://")
     return path if root is None or not in_file(path) else str(root / path)
-
-
-def in_file(uri: str) -> bool:
-    """Whether a medium is a file of this machine."""
-    return not uri.startswith(("data:", "sha256:")) and "://" not in uri.removeprefix("file://")
 
 
 def _says(value: object) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from packcli.contract.errors import UsageError
 from packcli.shards.disk import disk_errors, sync
+from packcli.shards.lock import lock, unlock
 from packcli.shards.manifest import canonical, file_sha256
 
 if TYPE_CHECKING:
@@ -27,11 +28,15 @@ def staged(output: Path, *, overwrite: bool) -> Generator[Path]:
     """Give a folder to write to; it takes the place of `output` when the block ends.
 
     Raises:
-        UsageError: there is something that must not be touched.
+        UsageError: there is something that must not be touched, or another process writes.
         IncompleteError: the disk is full or read-only.
     """
     _claim(output, overwrite=overwrite)
     folder = output.parent / f".{output.name}.{os.getpid()}.tmp"
+    guard = output.parent / f".{output.name}.lock"
+    with disk_errors(output):
+        output.parent.mkdir(parents=True, exist_ok=True)
+        lock(guard, output)
     try:
         with disk_errors(output):
             folder.mkdir(parents=True)
@@ -43,6 +48,7 @@ def staged(output: Path, *, overwrite: bool) -> Generator[Path]:
             folder.replace(output)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+        unlock(guard)
 
 
 def describe(folder: Path, document: dict[str, Any]) -> dict[str, Any]:

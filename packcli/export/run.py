@@ -97,7 +97,7 @@ def export(path: Path, target: str, options: ExportOptions) -> ExportSummary:
     summary = ExportSummary(target, str(options.output))
     every = sum(dataset.groups)
     with staged(options.output, overwrite=options.overwrite) as folder:
-        sink = file.open_sink(folder, Job(dataset.manifest, options))
+        sink = file.open_sink(folder, Job(dataset.unpadded, options))
         with (folder / REFUSED).open("w", encoding="utf-8", errors="backslashreplace") as lines:
             for done, packs in enumerate(dataset.portions(), 1):
                 summary.count(packs, sink.write(packs), lines)

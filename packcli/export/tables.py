@@ -27,8 +27,8 @@ def lists(values: NDArray[Any], offsets: NDArray[np.integer]) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(values))
 
 
-class ParquetFiles:
-    """Parquet files ``train-00000.parquet``, …: one row group each portion.
+class _Files:
+    """Files of rows.
 
     Args:
         folder: where they go.
@@ -40,6 +40,13 @@ class ParquetFiles:
         self._folder = folder
         self._schema = schema
         self._file_bytes = file_bytes
+
+
+class ParquetFiles(_Files):
+    """Parquet files ``train-00000.parquet``, …: one row group each portion."""
+
+    def __init__(self, folder: Path, schema: pa.Schema, file_bytes: int) -> None:
+        super().__init__(folder, schema, file_bytes)
         self._file: pq.ParquetWriter | None = None
         self._path = folder
         self._count = 0
@@ -66,22 +73,15 @@ class ParquetFiles:
             self._file = None
 
 
-class SavedDataset:
+class SavedDataset(_Files):
     """A folder that `datasets.load_from_disk` reads.
 
     Matches `datasets.Dataset.save_to_disk` (arrow_dataset): Arrow streams, ``state.json`` and
     ``dataset_info.json``, without holding the rows in memory.
-
-    Args:
-        folder: where the files go.
-        schema: of every row.
-        file_bytes: size at which a file is closed.
     """
 
     def __init__(self, folder: Path, schema: pa.Schema, file_bytes: int) -> None:
-        self._folder = folder
-        self._schema = schema
-        self._file_bytes = file_bytes
+        super().__init__(folder, schema, file_bytes)
         self._names: list[str] = []
         self._open: tuple[Any, Any] | None = None
 

@@ -10,6 +10,8 @@ import torch
 
 from packcli.batch import model_inputs
 from packcli.contract.errors import InputError
+from packcli.train.blocks import block_masks, masks_needed
+from packcli.train.layouts import LAYOUTS
 from packcli.train.row import Pack
 
 if TYPE_CHECKING:
@@ -19,25 +21,27 @@ if TYPE_CHECKING:
 
     from packcli.contract.model import ModelFacts
     from packcli.train.media import MediaLoader
-
-_NAMES = {"image": "pixel_values", "video": "pixel_values_videos"}
+_GRIDS = ("image_grid_thw", "video_grid_thw")
 
 
 def collate(
     rows: Sequence[Pack | Mapping[str, Any]],
     facts: ModelFacts | None = None,
     media: MediaLoader | None = None,
+    config: Any = None,  # noqa: ANN401 - a transformers class
 ) -> dict[str, Any]:
     """Merge packs, or encoded samples, into one flat row.
 
-    There is no ``attention_mask`` (with one, sdpa ignores the restarts and FlashAttention the
-    boundaries), and no ``cu_seqlens`` (Qwen's vision tower would take it for its own). Call the
-    model with ``use_cache=False``; the HF Trainer does.
+    There is no ``attention_mask`` but where Gemma's images need masks ready made: with one, sdpa
+    ignores the restarts and FlashAttention the boundaries. There is no ``cu_seqlens``: Qwen's
+    vision tower would take it for its own. Call the model with ``use_cache=False``; the HF
+    Trainer does.
 
     Args:
         rows: packs, or rows as `datasets` gives them.
         facts: the model; with it, media slots are counted.
         media: opens images and videos; not needed where no row has any.
+        config: ``model.config``; needed for Gemma 3 and 4 with images, see `blocks`.
 
     Returns:
         ``input_ids`` and ``labels`` (1, T) int64; ``position_ids`` (1, T) int64, with mRoPE
@@ -52,6 +56,7 @@ def collate(
         InputError: a row is no pack, or media do not fill their slots, naming the sample.
     """
     packs = [_pack(row) for row in rows]
+    facts = facts or (None if media is None else media.facts)
     if not packs:
         raise InputError("no rows to collate")
     batch = {
@@ -66,7 +71,7 @@ def collate(
     if facts is not None:
         for pack in packs:
             _count_slots(pack, facts)
-    return batch | _pixels(packs, media)
+    return _beside(batch, packs, facts, config) | _pixels(packs, media)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +81,16 @@ class PackCollator:
     Attributes:
         facts: the model, ``dataset.facts``.
         media: opens images and videos.
+        config: ``model.config``; needed for Gemma 3 and 4 with images.
     """
 
     facts: ModelFacts | None = None
     media: MediaLoader | None = None
+    config: Any = None
 
     def __call__(self, rows: Sequence[Pack | Mapping[str, Any]]) -> dict[str, Any]:
         """Merge rows into one; see `collate`."""
-        return collate(rows, self.facts, self.media)
+        return collate(rows, self.facts, self.media, self.config)
 
 
 def _pack(row: Pack | Mapping[str, Any]) -> Pack:
@@ -99,12 +106,12 @@ def _pack(row: Pack | Mapping[str, Any]) -> Pack:
 
 def _count_slots(pack: Pack, facts: ModelFacts) -> None:
     """Compare each sample's pad tokens with the slots of its grids."""
-    owner = pack.samples.segment_ids()
     tokens = {"image": facts.image_token_id, "video": facts.video_token_id}
     left: dict[str, NDArray[np.int64]] = {}
     for kind, token in tokens.items():
-        places = owner[:0] if token is None else owner[pack.input_ids == token]
-        left[kind] = np.bincount(places, minlength=len(pack.samples)).astype(np.int64)
+        slots = np.flatnonzero(pack.input_ids == (-1 if token is None else token))
+        owner = np.searchsorted(pack.samples.ends, slots, side="right")
+        left[kind] = np.bincount(owner, minlength=len(pack.samples)).astype(np.int64)
     for medium in pack.media:
         left[medium.kind][medium.place] -= int(facts.slots(np.array([medium.grid]))[0])
     for kind, over in left.items():
@@ -117,6 +124,30 @@ def _count_slots(pack: Pack, facts: ModelFacts) -> None:
             )
 
 
+def _beside(
+    batch: dict[str, Any],
+    packs: list[Pack],
+    facts: ModelFacts | None,
+    config: Any,  # noqa: ANN401 - a transformers class
+) -> dict[str, Any]:
+    """Add what the model's `forward` wants besides, and drop grids that it does not take."""
+    layout = None if facts is None else LAYOUTS.get(facts.family)
+    if layout is None or facts is None:
+        return batch
+    if not layout.grids:
+        batch = {name: value for name, value in batch.items() if name not in _GRIDS}
+    batch |= layout.beside(packs, facts)
+    if layout.types:
+        ids = batch["input_ids"]
+        types = (ids == facts.image_token_id).long()
+        if facts.video_token_id is not None:
+            types += 2 * (ids == facts.video_token_id)
+        batch[layout.types] = types
+        if layout.blocks and masks_needed(packs, config):
+            batch |= block_masks(batch, types, config)
+    return batch
+
+
 def _pixels(packs: list[Pack], loader: MediaLoader | None) -> dict[str, Any]:
     media = [medium for pack in packs for medium in pack.media]
     if not media:
@@ -125,12 +156,4 @@ def _pixels(packs: list[Pack], loader: MediaLoader | None) -> dict[str, Any]:
         raise InputError(
             f"sample {media[0].sample!r} has an {media[0].kind}; give the collator a MediaLoader"
         )
-    batch: dict[str, Any] = {}
-    for kind, name in _NAMES.items():
-        own = [medium for medium in media if medium.kind == kind]
-        if own:
-            batch[name] = torch.cat([loader.load(medium) for medium in own])
-    seconds = [p.second_per_grid_ts for p in packs if p.second_per_grid_ts is not None]
-    if _NAMES["video"] in batch and seconds:
-        batch["second_per_grid_ts"] = torch.from_numpy(np.concatenate(seconds))
-    return batch
+    return loader.batch(media)

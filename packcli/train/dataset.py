@@ -5,7 +5,7 @@ from __future__ import annotations
 from operator import index
 from typing import TYPE_CHECKING
 
-from packcli.train.source import PackSource
+from packcli.train.source import PackSource, Sourced
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -13,12 +13,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from packcli.contract.model import ModelFacts
-    from packcli.shards.manifest import Manifest
     from packcli.train.row import Pack
 
 
-class PackDataset:
+class PackDataset(Sourced):
     """Packs by number, for `torch.utils.data.DataLoader` and the HF Trainer.
 
     Encoded samples are packs of one, so an encoded dataset opens as well: several of its rows
@@ -34,16 +32,6 @@ class PackDataset:
 
     def __init__(self, path: str | Path, *, kept_groups: int = 2) -> None:
         self.source = PackSource(path, kept_groups)
-
-    @property
-    def facts(self) -> ModelFacts:
-        """The model that the dataset was made for."""
-        return self.source.facts
-
-    @property
-    def manifest(self) -> Manifest:
-        """How the dataset was made."""
-        return self.source.manifest
 
     def __len__(self) -> int:
         """Return the number of packs."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +10,7 @@ from PIL import Image, ImageOps
 from packcli.contract.errors import InputError
 
 if TYPE_CHECKING:
-    from packcli.train.files import MediaBytes
+    from packcli.shards.media_files import MediaBytes
 
 _WIDE = frozenset({"I", "I;16", "I;16B", "I;16L", "I;16N"})
 _TO_BYTE = 257
@@ -33,11 +32,27 @@ def open_image(file: MediaBytes, *, upright: bool = True) -> Image.Image:
         InputError: it cannot be decoded.
     """
     try:
-        with Image.open(file.path or io.BytesIO(file.data)) as image:
+        # never by path: Pillow maps some TIFF files before it turns them, and so garbles them
+        with file.open() as stream, Image.open(stream) as image:
             turned = ImageOps.exif_transpose(image) if upright else image
             return _rgb(turned)
     except (OSError, SyntaxError, ValueError) as error:
         raise InputError(f"{file.name}: cannot be decoded: {error}; copy it again") from error
+
+
+def brought_to(image: Image.Image, shortest: int) -> Image.Image:
+    """Bring a short side to a length and leave the other one.
+
+    Matches LLaVA-OneVision-2's training encoder (mm_plugin): it repeats pixels.
+
+    Args:
+        image: any.
+        shortest: pixels.
+    """
+    width, height = max(image.width, shortest), max(image.height, shortest)
+    if (width, height) == image.size:
+        return image
+    return image.resize((width, height), Image.Resampling.NEAREST)
 
 
 def _rgb(image: Image.Image) -> Image.Image:

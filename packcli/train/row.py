@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,7 +14,6 @@ from packcli.contract.offsets import Offsets
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import pyarrow as pa
     from numpy.typing import NDArray
 
     from packcli.contract.model import Grid
@@ -25,6 +25,7 @@ READ = (
     *NEEDED,
     "mrope_position_ids",
     "cu_seqlens",
+    "cu_seqlens_padded",
     "image_grid_thw",
     "video_grid_thw",
     "second_per_grid_ts",
@@ -49,6 +50,7 @@ class Medium:
         width: pixels, as encode read them.
         frames: frames of a video that the model sees, numbers in the file.
         place: the sample's number in the pack.
+        images: images of the sample.
         sample: id of the sample, for messages.
         source: file:line of the record.
     """
@@ -61,6 +63,7 @@ class Medium:
     width: int
     frames: tuple[int, ...]
     place: int
+    images: int
     sample: str
     source: str
 
@@ -83,6 +86,8 @@ class Pack:
         media: in the order of their slots.
         sample_ids: (B,) names, empty where the row has none.
         sample_sources: (B,) file:line, empty where the row has none.
+        padded: segments over T tokens, samples with the padding behind them; None where samples
+            are not padded.
     """
 
     input_ids: NDArray[np.int32]
@@ -96,6 +101,7 @@ class Pack:
     media: tuple[Medium, ...]
     sample_ids: tuple[str, ...]
     sample_sources: tuple[str, ...]
+    padded: Offsets | None = None
 
     def __len__(self) -> int:
         """Return T, tokens."""
@@ -130,41 +136,35 @@ class Pack:
             ),
             sample_ids=names,
             sample_sources=sources,
+            padded=_padded(row, ids.size),
         )
-
-    @classmethod
-    def from_columns(cls, columns: Mapping[str, pa.Array], place: int) -> Pack:
-        """Read a row of a row group; numbers are views of its memory."""
-        row: dict[str, Any] = {}
-        for name, column in columns.items():
-            cell = column[place]
-            row[name] = cell.as_py() if name in _OBJECTS else _numbers(cell)
-        return cls.from_row(row)
-
-
-_OBJECTS = frozenset({"media", "sample_ids", "sample_sources"})
-
-
-def _numbers(cell: Any) -> NDArray[Any]:  # noqa: ANN401 - a pyarrow list scalar
-    values = cell.values
-    while hasattr(values, "flatten") and hasattr(values, "offsets"):
-        values = values.flatten()
-    return values.to_numpy(zero_copy_only=False)
 
 
 def _boundaries(row: Mapping[str, Any], tokens: int) -> Offsets:
     if row.get("cu_seqlens") is not None:
-        samples = Offsets.from_values(row["cu_seqlens"])
+        values = np.asarray(row["cu_seqlens"])
     elif row.get("seq_lengths") is not None:
-        samples = Offsets.from_lengths(row["seq_lengths"])
+        values = Offsets.from_lengths(row["seq_lengths"]).values
     else:
         raise InputError("row without boundaries; keep cu_seqlens or seq_lengths when selecting")
-    if samples.total != tokens or not samples.strict:
+    return _cut(values, tokens, "boundaries")
+
+
+def _cut(values: NDArray[np.integer], tokens: int, name: str) -> Offsets:
+    """Believe boundaries if they cut all tokens into pieces, none of them empty."""
+    cut = values.ndim == 1 and values.size > 0 and values[0] == 0 and values[-1] == tokens
+    if not cut or not (values[1:] > values[:-1]).all():
         raise InputError(
-            f"boundaries {samples.values.tolist()[:8]} do not cut {tokens} tokens into samples; "
+            f"{name} {values.tolist()[:8]} do not cut {tokens} tokens into samples; "
             "run `packcli verify` on the dataset"
         )
-    return samples
+    return Offsets(values.astype(np.int32, copy=False))
+
+
+def _padded(row: Mapping[str, Any], tokens: int) -> Offsets | None:
+    if row.get("cu_seqlens_padded") is None:
+        return None
+    return _cut(np.asarray(row["cu_seqlens_padded"]), tokens, "cu_seqlens_padded")
 
 
 def _planes(values: Any, tokens: int) -> NDArray[np.int32]:  # noqa: ANN401 - lists or an array
@@ -184,6 +184,8 @@ def _floats(values: Any) -> NDArray[np.float32] | None:  # noqa: ANN401 - a list
 def _grids(values: Any) -> NDArray[np.int32]:  # noqa: ANN401 - lists, an array or None
     if values is None:
         return np.zeros((0, 3), dtype=np.int32)
+    if isinstance(values, np.ndarray) and values.dtype != object:
+        return values.astype(np.int32, copy=False).reshape(-1, 3)
     rows = [np.asarray(row, dtype=np.int32) for row in values]
     return np.concatenate([np.zeros(0, np.int32), *map(np.atleast_1d, rows)]).reshape(-1, 3)
 
@@ -204,6 +206,7 @@ def _media(
     sources: tuple[str, ...],
 ) -> tuple[Medium, ...]:
     waiting = {kind: iter(array.tolist()) for kind, array in grids.items()}
+    images = Counter(int(one["sample_index"]) for one in entries if one["kind"] == "image")
     media: list[Medium] = []
     for entry in entries:
         sample = int(entry["sample_index"])
@@ -222,6 +225,7 @@ def _media(
                 width=int(entry["width"]),
                 frames=tuple(int(frame) for frame in entry["frame_indices"]),
                 place=sample,
+                images=images[sample],
                 sample=_at(names, sample),
                 source=_at(sources, sample),
             )

@@ -14,7 +14,7 @@ from packcli.contract.errors import UsageError
 from packcli.train.order import epoch_order, even_batches, rank_share, token_batches
 from packcli.train.ranks import Ranks
 from packcli.train.row import Pack
-from packcli.train.source import PackSource
+from packcli.train.source import PackSource, Sourced
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
     import numpy as np
     from numpy.typing import NDArray
-
-    from packcli.contract.model import ModelFacts
-    from packcli.shards.manifest import Manifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +58,7 @@ class StreamOptions:
 _DEFAULTS = StreamOptions()
 
 
-class PackStream(IterableDataset[list[Pack]]):
+class PackStream(Sourced, IterableDataset[list[Pack]]):
     """Batches of packs, for ``DataLoader(stream, batch_size=None, collate_fn=collator)``.
 
     The order of a rank's batches depends on seed, epoch and rank alone: batch i of an epoch is
@@ -96,16 +93,6 @@ class PackStream(IterableDataset[list[Pack]]):
         self._place = torch.zeros(3, dtype=torch.int64).share_memory_()
         self._resumed: dict[str, int] | None = None
         self._progress: dict[str, int] = {}
-
-    @property
-    def facts(self) -> ModelFacts:
-        """The model that the dataset was made for."""
-        return self.source.facts
-
-    @property
-    def manifest(self) -> Manifest:
-        """How the dataset was made."""
-        return self.source.manifest
 
     def __len__(self) -> int:
         """Return the number of batches of this rank in a whole epoch."""

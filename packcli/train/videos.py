@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from packcli.train.files import MediaBytes
+    from packcli.shards.media_files import MediaBytes
 
 
 def read_frames(file: MediaBytes, frames: tuple[int, ...]) -> NDArray[np.uint8]:

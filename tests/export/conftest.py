@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -22,18 +22,10 @@ from packcli.shards.reader import Shard
 
 
 @pytest.fixture(scope="session")
-def canvases(sample_data, tmp_path_factory):
-    """The bundled chats in packs for LLaVA-OneVision-2: qwen2_vl's files under its name."""
+def canvases(sample_data, canvas_model, tmp_path_factory):
+    """The bundled chats in packs for LLaVA-OneVision-2."""
     folder = tmp_path_factory.mktemp("canvases")
-    model = shutil.copytree(sample_data / "models" / "qwen2_vl", folder / "model")
-    changed = {
-        "config.json": {"model_type": "llava_onevision2"},
-        "preprocessor_config.json": {"temporal_patch_size": 1},
-    }
-    for name, settings in changed.items():
-        told = json.loads((model / name).read_text()) | settings
-        (model / name).write_text(json.dumps(told))
-    job = EncodeJob(model, None, EncodeOptions())
+    job = EncodeJob(canvas_model, None, EncodeOptions())
     encode([sample_data / "chats.jsonl"], job, Writing(folder / "encoded"))
     writing = pack_run.Writing(folder / "packed")
     options = PlanOptions(capacity=4096)
@@ -83,17 +75,19 @@ def refused_in(output):
 
 @pytest.fixture
 def consumer(tmp_path):
-    """Run code beside a trainer's package, which lies in PACKCLI_CONSUMERS/NAME."""
+    """Run code beside a trainer's package: installed here, or in PACKCLI_CONSUMERS/NAME."""
 
     def run(name, code, **given):
         folder = Path(os.environ.get("PACKCLI_CONSUMERS", "")) / name
-        if "PACKCLI_CONSUMERS" not in os.environ or not folder.is_dir():
-            pytest.skip(f"needs {name} in the folder that PACKCLI_CONSUMERS names")
+        given_one = "PACKCLI_CONSUMERS" in os.environ and folder.is_dir()
+        if not given_one and not _installed(name):
+            pytest.skip(f"needs {name}, installed or in the folder that PACKCLI_CONSUMERS names")
+        search = str(folder) if given_one else os.environ.get("PYTHONPATH", "")
         program = tmp_path / "program.py"
         program.write_text(f"import json\ngiven = json.loads({json.dumps(given)!r})\n{code}")
         done = subprocess.run(
             [sys.executable, str(program)],
-            env=os.environ | {"PYTHONPATH": str(folder)},
+            env=os.environ | {"PYTHONPATH": search},
             capture_output=True,
             text=True,
             timeout=240,
@@ -103,3 +97,11 @@ def consumer(tmp_path):
         return json.loads(done.stdout.splitlines()[-1])
 
     return run
+
+
+def _installed(name):
+    """Whether a package is there under the name by which it is installed."""
+    try:
+        return metadata.version(name) is not None
+    except metadata.PackageNotFoundError:
+        return False

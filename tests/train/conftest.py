@@ -37,7 +37,7 @@ class Made:
 
     def collator(self):
         dataset = PackDataset(self.packed)
-        media = MediaLoader(dataset.manifest, self.media_root, self.model)
+        media = MediaLoader(dataset, self.media_root, self.model)
         return PackCollator(dataset.facts, media)
 
 

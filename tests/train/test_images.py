@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from packcli.contract.errors import InputError
-from packcli.train.files import MediaBytes
+from packcli.shards.media_files import MediaBytes
 from packcli.train.images import open_image
 from packcli.train.videos import read_frames
 
@@ -82,3 +82,14 @@ def test_frames_that_are_not_there(sample_data):
         read_frames(MediaBytes("ball", sample_data / "media" / "ball.mp4"), (0, 24))
     with pytest.raises(InputError, match="cannot be decoded"):
         read_frames(MediaBytes("made", None, b"not a video"), (0,))
+
+
+def test_a_mapped_tiff_is_turned(tmp_path):
+    # Pillow garbles this one when it is opened by its path
+    pixels = np.arange(40 * 60, dtype=np.uint8).reshape(40, 60)
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    path = tmp_path / "turned.tif"
+    Image.fromarray(pixels).save(path, exif=exif)
+    opened = np.asarray(open_image(MediaBytes("turned.tif", path)))
+    assert np.array_equal(opened[..., 0], np.rot90(pixels, -1))

@@ -16,12 +16,16 @@ from packcli.contract.errors import InputError
 from packcli.encode.options import EncodeJob, EncodeOptions
 from packcli.encode.run import Writing, encode
 from packcli.families.family import PixelLimits, VideoOptions
-from packcli.shards.manifest import read_manifest
 from packcli.train import MediaLoader, PackDataset
 
 
 def media_of(dataset):
     return {medium.uri: medium for pack in dataset for medium in pack.media}
+
+
+def pixels_of(loader, medium):
+    (pixels,) = loader.load(medium).values()
+    return pixels
 
 
 @pytest.mark.parametrize("family", ["qwen2_5_vl", "qwen3_vl", "qwen3_5"])
@@ -37,7 +41,7 @@ def test_images_are_those_of_the_processor(made, family):
         image = ImageOps.exif_transpose(Image.open(data.media_root / medium.uri))
         expected = processor(image, return_tensors="pt")
         assert expected["image_grid_thw"].tolist() == [list(medium.grid)]
-        assert torch.equal(loader.load(medium), expected["pixel_values"])
+        assert torch.equal(loader.load(medium)["pixel_values"], expected["pixel_values"])
 
 
 @pytest.mark.parametrize("family", ["qwen2_5_vl", "qwen3_vl"])
@@ -51,7 +55,9 @@ def test_videos_are_those_of_the_processor(made, family):
         video, metadata = load_video(str(data.media_root / medium.uri), backend="pyav")
         expected = processor([video], video_metadata=[metadata], return_tensors="pt")
         assert expected["video_grid_thw"].tolist() == [list(medium.grid)]
-        assert torch.equal(loader.load(medium), expected["pixel_values_videos"])
+        assert torch.equal(
+            loader.load(medium)["pixel_values_videos"], expected["pixel_values_videos"]
+        )
 
 
 def test_frame_lists_and_data_uris(made):
@@ -59,9 +65,9 @@ def test_frame_lists_and_data_uris(made):
     loader = data.collator().media
     media = media_of(PackDataset(data.packed))
     (frames,) = [medium for medium in media.values() if medium.uri.startswith("[")]
-    assert loader.load(frames).shape[0] == np.prod(frames.grid)
+    assert pixels_of(loader, frames).shape[0] == np.prod(frames.grid)
     (inline,) = [medium for medium in media.values() if medium.uri.startswith("data:")]
-    assert loader.load(inline).shape[0] == np.prod(inline.grid)
+    assert pixels_of(loader, inline).shape[0] == np.prod(inline.grid)
 
 
 def test_limits_of_the_encoding_call_are_found_again(made, tmp_path):
@@ -72,10 +78,10 @@ def test_limits_of_the_encoding_call_are_found_again(made, tmp_path):
     job = EncodeJob(data.model, None, options)
     encode([data.media_root / "chats.jsonl"], job, Writing(tmp_path / "small"))
     dataset = PackDataset(tmp_path / "small")
-    loader = MediaLoader(dataset.manifest, data.media_root, data.model)
+    loader = MediaLoader(dataset, data.media_root, data.model)
     media, before = media_of(dataset), media_of(PackDataset(data.encoded))
     for medium in media.values():
-        assert loader.load(medium).shape[0] == np.prod(medium.grid)
+        assert pixels_of(loader, medium).shape[0] == np.prod(medium.grid)
     smaller = [uri for uri in media if np.prod(media[uri].grid) < np.prod(before[uri].grid)]
     assert {"media/sunset.jpg", "media/ball.mp4"} <= set(smaller)
 
@@ -87,7 +93,7 @@ def first(made, family="qwen3_vl", kind="image", uri="media/sunset.jpg"):
 
 def test_missing_file_names_sample_source_and_remedy(made, tmp_path):
     data, medium = first(made)
-    loader = MediaLoader(read_manifest(data.packed), tmp_path, data.model)
+    loader = MediaLoader(PackDataset(data.packed), tmp_path, data.model)
     with pytest.raises(InputError, match=r"chats.jsonl:\d+.*no such file.*media_root") as error:
         loader.load(medium)
     assert repr(medium.sample) in str(error.value)
@@ -95,11 +101,13 @@ def test_missing_file_names_sample_source_and_remedy(made, tmp_path):
 
 def test_roots_of_several_inputs(made):
     data, medium = first(made)
-    manifest = read_manifest(data.packed)
+    dataset = PackDataset(data.packed)
     roots = {"chats.jsonl": data.media_root}
-    assert MediaLoader(manifest, roots, data.model).load(medium).shape[0] == np.prod(medium.grid)
+    assert pixels_of(MediaLoader(dataset, roots, data.model), medium).shape[0] == np.prod(
+        medium.grid
+    )
     with pytest.raises(InputError, match=r"no media root for input 'chats.jsonl'"):
-        MediaLoader(manifest, {"other": "."}, data.model).load(medium)
+        MediaLoader(dataset, {"other": "."}, data.model).load(medium)
 
 
 def test_file_that_changed_its_size_since_encode(made):
@@ -120,18 +128,38 @@ def test_slots_that_the_features_do_not_fill(made):
 def test_processor_of_another_model(made):
     data, medium = first(made)
     other = made("qwen2_5_vl").model
-    with pytest.raises(InputError, match="patch_size 14, the dataset was encoded with 16"):
-        MediaLoader(read_manifest(data.packed), data.media_root, other).load(medium)
+    with pytest.raises(InputError, match="holds qwen2_5_vl, the dataset was encoded for qwen3_vl"):
+        MediaLoader(PackDataset(data.packed), data.media_root, other).load(medium)
 
 
 def test_processors_may_be_given(made):
     data, medium = first(made)
     processor = transformers.AutoImageProcessor.from_pretrained(data.model)
-    manifest = read_manifest(data.packed)
-    loader = MediaLoader(manifest, data.media_root, processors={"image": processor})
-    assert torch.equal(loader.load(medium), data.collator().media.load(medium))
+    dataset = PackDataset(data.packed)
+    loader = MediaLoader(dataset, data.media_root, processors={"image": processor})
+    assert torch.equal(pixels_of(loader, medium), pixels_of(data.collator().media, medium))
     with pytest.raises(InputError, match="no image processor; give model="):
-        MediaLoader(manifest, data.media_root).load(medium)
+        MediaLoader(dataset, data.media_root).load(medium)
+
+
+def test_embedded_media_are_found_without_a_word(made, tmp_path):
+    from packcli.pack.options import PlanOptions
+    from packcli.pack.run import Writing as PackWriting
+    from packcli.pack.run import pack
+
+    data = made("qwen3_vl")
+    lines = (data.media_root / "chats.jsonl").read_text(encoding="utf-8").splitlines()
+    chosen = [line for line in lines if "sunset" in line or "ball" in line or "data:" in line]
+    (tmp_path / "few.jsonl").write_text("\n".join(chosen), encoding="utf-8")
+    job = EncodeJob(data.model, data.media_root, EncodeOptions(embed_media=True))
+    encode([tmp_path / "few.jsonl"], job, Writing(tmp_path / "a"))
+    pack([tmp_path / "a"], PlanOptions(), PackWriting(tmp_path / "b"))
+    dataset = PackDataset(tmp_path / "b")
+    loader = MediaLoader(dataset, tmp_path / "nowhere", data.model)
+    assert {medium.kind for medium in media_of(dataset).values()} == {"image", "video"}
+    for medium in media_of(dataset).values():
+        assert medium.uri.startswith(("sha256:", '["sha256:'))
+        assert pixels_of(loader, medium).shape[0] == np.prod(medium.grid)
 
 
 def test_embedded_bytes_need_a_fetch_function(made):
@@ -141,9 +169,9 @@ def test_embedded_bytes_need_a_fetch_function(made):
     embedded = replace(medium, uri=name)
     with pytest.raises(InputError, match="fetch function"):
         data.collator().media.load(embedded)
-    manifest = read_manifest(data.packed)
-    loader = MediaLoader(manifest, ".", data.model, fetch={name: content}.__getitem__)
-    assert torch.equal(loader.load(embedded), data.collator().media.load(medium))
+    dataset = PackDataset(data.packed)
+    loader = MediaLoader(dataset, ".", data.model, fetch={name: content}.__getitem__)
+    assert torch.equal(pixels_of(loader, embedded), pixels_of(data.collator().media, medium))
 
 
 def test_exif_policy_of_encode_holds_after_packing(made, tmp_path):
@@ -163,8 +191,8 @@ def test_exif_policy_of_encode_holds_after_packing(made, tmp_path):
     pack([tmp_path / "a"], PlanOptions(), PackWriting(tmp_path / "b"))
     dataset = PackDataset(tmp_path / "b")
     (medium,) = dataset[0].media
-    loader = MediaLoader(dataset.manifest, data.media_root, data.model)
-    assert loader.load(medium).shape[0] == np.prod(medium.grid)
+    loader = MediaLoader(dataset, data.media_root, data.model)
+    assert pixels_of(loader, medium).shape[0] == np.prod(medium.grid)
     # stored sideways: another size than with its orientation applied
     upright = media_of(PackDataset(data.packed))["media/flower.jpg"]
     assert (medium.height, medium.width) == (upright.width, upright.height)
@@ -173,7 +201,9 @@ def test_exif_policy_of_encode_holds_after_packing(made, tmp_path):
 
 def test_family_whose_pixels_are_laid_out_in_another_way(made):
     data, _ = first(made)
-    manifest = read_manifest(data.packed)
-    other = replace(manifest, model=replace(manifest.model, family="internvl"))
-    with pytest.raises(InputError, match="pixels of family internvl are not prepared here"):
-        MediaLoader(other, data.media_root, data.model)
+    dataset = PackDataset(data.packed)
+    dataset.source.manifest = replace(
+        dataset.manifest, model=replace(dataset.facts, family="none_such")
+    )
+    with pytest.raises(InputError, match="does not know how family none_such takes pixels"):
+        MediaLoader(dataset, data.media_root, data.model)

@@ -9,9 +9,10 @@ import pyarrow as pa
 
 from packcli.contract.columns import Axis
 from packcli.contract.packs import IGNORED
-from packcli.export.dialogues import in_file, placed
+from packcli.export.dialogues import placed
 from packcli.export.refusals import Reason, Refused, weighted, with_video, without
 from packcli.export.tables import SavedDataset, lists
+from packcli.shards.media_files import in_file
 
 if TYPE_CHECKING:
     from pathlib import Path

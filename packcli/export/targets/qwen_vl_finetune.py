@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from packcli.export.dialogues import Dialogue, dialogue_of, in_file
+from packcli.export.dialogues import Dialogue, dialogue_of
 from packcli.export.records import Records
 from packcli.export.refusals import Refused, UnfitError
+from packcli.shards.media_files import in_file
 
 if TYPE_CHECKING:
     from pathlib import Path

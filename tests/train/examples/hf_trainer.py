@@ -12,7 +12,7 @@ from packcli.train import MediaLoader, PackCollator, PackDataset
 model_directory, packed, media_root, output = sys.argv[1:]
 
 dataset = PackDataset(packed)
-media = MediaLoader(dataset.manifest, media_root, model_directory)
+media = MediaLoader(dataset, media_root, model_directory)
 trainer = Trainer(
     model=AutoModelForImageTextToText.from_config(AutoConfig.from_pretrained(model_directory)),
     args=TrainingArguments(

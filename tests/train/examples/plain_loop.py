@@ -14,7 +14,7 @@ from packcli.train import CostBatchSampler, MediaLoader, PackCollator, PackDatas
 model_directory, packed, media_root = sys.argv[1:]
 
 dataset = PackDataset(packed)
-media = MediaLoader(dataset.manifest, media_root, model_directory)
+media = MediaLoader(dataset, media_root, model_directory)
 sampler = CostBatchSampler(dataset)  # steps of near-equal cost on all ranks
 loader = DataLoader(
     dataset, batch_sampler=sampler, collate_fn=PackCollator(dataset.facts, media), num_workers=2
