@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+
+from packcli.contract.padding import NAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,6 +44,15 @@ class Draft:
         """Return a pack with pictures, and its first medium."""
         row = next(row for row in self.rows if row["media"])
         return row, row["media"][0]
+
+    def padding(self) -> tuple[dict[str, Any], int, int]:
+        """Find padding of two tokens or more: its row, segment and first token."""
+        for row in self.rows:
+            segments = zip(row["sample_ids"], row["seq_lengths"], row["seq_start_id"], strict=True)
+            for number, (name, length, start) in enumerate(segments):
+                if name == NAME and length > 1:
+                    return row, number, start
+        raise LookupError("no padding of two tokens")
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +239,35 @@ def _token_changed(draft: Draft) -> None:
 def _squeezed(draft: Draft) -> None:
     """A pack is longer than the capacity that the manifest names."""
     draft.manifest["options"]["capacity"] = max(row["length"] for row in draft.rows) - 1
+
+
+@_fault("padding.value", "padded")
+def _padding_learnt(draft: Draft) -> None:
+    """The first token of some padding is supervised: the model would learn to say it."""
+    row, _, start = draft.padding()
+    row["labels"][start] = row["input_ids"][start]
+
+
+@_fault("padding.place", "padded")
+def _padding_twice(draft: Draft) -> None:
+    """Some padding is cut in two, so that it counts for one more sample."""
+    row, number, _ = draft.padding()
+    length = row["seq_lengths"][number]
+    row["seq_lengths"][number : number + 1] = [1, length - 1]
+    row["cu_seqlens"] = [0, *accumulate(row["seq_lengths"])]
+    row["seq_start_id"] = row["cu_seqlens"][:-1]
+    row["max_seqlen"] = max(row["seq_lengths"])
+    row["position_ids"] = [place for size in row["seq_lengths"] for place in range(size)]
+    for name in ("sample_ids", "sample_sources", "sample_digests"):
+        row[name].insert(number, row[name][number])
+
+
+@_fault("padding.multiple", "padded")
+def _padding_unaligned(draft: Draft) -> None:
+    """`cu_seqlens_padded` says where samples end, not where their padding does."""
+    row, number, start = draft.padding()
+    before = [name for name in row["sample_ids"][: number + 1] if name != NAME]
+    row["cu_seqlens_padded"][len(before)] = start
 
 
 @_fault("conservation")

@@ -41,7 +41,8 @@ LAYOUT: dict[str, Any] = {
     "write_statistics": False,
     "write_page_checksum": True,
 }
-CAPACITY = {"text": 96, "vision": 128, "windows": 128, "weights": 96}
+CAPACITY = {"text": 96, "vision": 128, "windows": 128, "weights": 96, "padded": 96}
+PADDING = {"padded": {"pad_sample_multiple": 8, "pad_pack_multiple": 32}}
 QUESTIONS = [
     ("sky", "What colour is the sky?", "Blue."),
     ("two-pictures", "<image><image>Which is larger?", "The second."),
@@ -100,9 +101,15 @@ def _encode(
     return folder / "encoded"
 
 
-def _pack(encoded: Path, target: Path, capacity: int, **writing: Any) -> Path:  # noqa: ANN401 - options by name
+def _pack(
+    encoded: Path,
+    target: Path,
+    capacity: int,
+    padding: dict[str, int] | None = None,
+    **writing: Any,  # noqa: ANN401 - options by name
+) -> Path:
     shutil.rmtree(target, ignore_errors=True)
-    options = PlanOptions(capacity=capacity)
+    options = PlanOptions(capacity=capacity, **padding or {})
     pack_stage.pack([encoded], options, pack_stage.Writing(target, **writing))
     return target
 
@@ -360,13 +367,14 @@ def write(out: Path) -> None:
         _good(out, folder)
         drafts: dict[str, Draft] = {}
         text, vision = out / "models" / "text", out / "models" / "qwen2_5_vl"
-        models = {"text": text, "vision": vision, "weights": text}
+        models = {"text": text, "vision": vision, "weights": text, "padded": text}
         models["windows"] = _windowed(out, folder)
         for base, model in models.items():
             (folder / base).mkdir()
             options = {"loss_scale": base == "weights"}
             encoded = _encode(out, [*_records(base)], model, folder / base, **options)
-            drafts[base] = _open(_pack(encoded, folder / base / "packed", CAPACITY[base]))
+            packed = _pack(encoded, folder / base / "packed", CAPACITY[base], PADDING.get(base))
+            drafts[base] = _open(packed)
         for fault in FAULTS:
             _close(_damaged(fault.code, drafts), broken / fault.code)
         for code, damage in AROUND.items():
