@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 
     from packcli.contract.model import ModelFacts
 
-GROUP_TOKENS = 65_536
-"""Tokens in a row group: a random pack stays cheap to read, and pages compress well."""
+GROUP_TOKENS = 57_344
+"""Tokens that close a row group: eight packs of 8192 that are nearly full are one.
+
+A random pack stays cheap to read, and pages compress well.
+"""
 
 _MANY = (Axis.TOKEN, Axis.WINDOW)
 
