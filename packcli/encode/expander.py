@@ -68,8 +68,10 @@ class Expander:
             raise Rejection("bad_record", f"{message}; write them, or drop fps")
         canvases = zip(images, files, strict=True)
         held = tuple(replace(image, positions=file) for image, file in canvases)
-        rate = fps[0] if isinstance(fps, list) else fps
-        return as_clip(replace(conversation, media=held), rate)
+        rates = fps if isinstance(fps, list) else [fps]
+        if len({*rates}) != 1:
+            raise Rejection("bad_record", f"fps is {fps!r:.40} for one clip of canvases; give one")
+        return as_clip(replace(conversation, media=held), rates[0])
 
     def image(self, ref: MediaRef, images: int, warnings: Counter[str]) -> tuple[Medium, Expansion]:
         """Plan an image.

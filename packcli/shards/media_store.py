@@ -111,10 +111,13 @@ class MediaStore:
                     f"{ADDRESS}{name}: no input has it in {FOLDER}/; run `packcli verify` on them"
                 )
             with disk_errors(self.path):
-                self._take(held.place(name), self.place(name))
+                # a link to a link would hang on the other dataset
+                self._take(held.place(name).resolve(), self.place(name))
 
     def _take(self, source: Path, target: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
+        if target.is_symlink():
+            target.unlink()
         try:
             target.hardlink_to(source)
         except FileExistsError:

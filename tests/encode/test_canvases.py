@@ -156,6 +156,30 @@ def fractions(folder, name):
     np.save(folder / name, np.load(folder / name).astype(float))
 
 
+def moved(folder, name):
+    """As many rows as the canvases need, in the wrong files."""
+    first, second = (np.load(folder / f"canvas{n}.npy") for n in (0, 1))
+    both = np.concatenate([first, second])
+    np.save(folder / "canvas0.npy", both[:48])
+    np.save(folder / name, both[48:])
+
+
+def late(folder, name):
+    positions = np.load(folder / name)
+    positions[:, 0] += 2**31
+    np.save(folder / name, positions)
+
+
+def claimed(folder, name):
+    data = (folder / name).read_bytes().replace(b"(32, 3)", b"(9**9)", 1)
+    (folder / name).write_bytes(data)
+
+
+def zipped(folder, name):
+    np.savez(folder / "other.npz", np.load(folder / name))
+    (folder / "other.npz").rename(folder / name)
+
+
 def torn(folder, name):
     (folder / name).write_bytes(b"no array")
 
@@ -165,8 +189,12 @@ def torn(folder, name):
     [
         (without, "bad_media_ref", "canvas1.png has no .npy"),
         (reordered, "bad_media_ref", "canvas1.npy is in the order of merger blocks"),
-        (fewer, "bad_media_ref", "63 patch positions for 2 canvases of 4 x 8"),
-        (fractions, "bad_media_ref", "is not (n, 3) whole numbers"),
+        (fewer, "bad_media_ref", "canvas1.npy holds int64 (31, 3), not whole numbers (32, 3)"),
+        (fractions, "bad_media_ref", "canvas1.npy holds float64 (32, 3)"),
+        (moved, "bad_media_ref", "canvas0.npy holds int64 (48, 3)"),
+        (late, "bad_media_ref", "beyond 32 bits"),
+        (claimed, "bad_media_ref", "canvas1.npy is no .npy file"),
+        (zipped, "bad_media_ref", "canvas1.npy is no .npy file"),
         (torn, "bad_media_ref", "is no .npy file"),
     ],
 )
@@ -185,6 +213,8 @@ def test_damaged_positions_are_refused(damage, code, message, model, tmp_path):
         (FRAMES, "<image>\nand\n<image>\nWhat?", {"fps": 3}, "words between canvases"),
         (FRAMES, "<image>\n<image>What?", {"patch_positions": ["canvas0.npy"]}, "1 files for 2"),
         (FRAMES, "<image>\n<image>", {"fps": 3, "timestamp_decimal": 3}, "give 1 or 2"),
+        (FRAMES, "<image>\n<image>", {"fps": [2, 3]}, "for one clip of canvases"),
+        (FRAMES, "<image>\n<image>", {"patch_positions": [{"a": 1}, "b"]}, "names 2 files"),
     ],
 )
 def test_clips_that_the_trainer_would_garble_are_refused(

@@ -83,6 +83,19 @@ def test_another_disk_gets_copies(tmp_path, inputs, monkeypatch):
     assert all(sha256(file.read_bytes()).hexdigest() == file.name for file in files)
 
 
+def test_links_are_followed(tmp_path, inputs):
+    # a snapshot of the hub holds links into a store of its own
+    blobs = tmp_path / "blobs"
+    blobs.mkdir()
+    for file in MediaStore(inputs[0]).files():
+        file.rename(blobs / file.name)
+        file.symlink_to(f"../../../blobs/{file.name}")
+    pack(inputs, PlanOptions(capacity=256), Writing(tmp_path / "packed"))
+    for file in MediaStore(tmp_path / "packed").files():
+        assert not file.is_symlink()
+        assert sha256(file.read_bytes()).hexdigest() == file.name
+
+
 def test_a_medium_that_is_gone_is_named(tmp_path, inputs):
     blue = sha256(png("blue")).hexdigest()
     for path in inputs:

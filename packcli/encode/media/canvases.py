@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from packcli.encode.media.sources import MediaRoot, Source
 
 _COLUMNS = 3
+_HEADERS = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
 
 
 def beside(images: Sequence[MediaRef], root: MediaRoot) -> list[MediaRef | None]:
@@ -62,12 +66,8 @@ def read_positions(sources: Sequence[Source], grid: Grid, merge_size: int) -> ND
     Raises:
         Rejection: `bad_media_ref`, a file is no such array, or was brought into block order.
     """
-    parts = [_array(source) for source in sources]
-    frames, rows, columns = grid
-    patches = sum(len(part) for part in parts)
-    if patches != frames * rows * columns:
-        message = f"{patches} patch positions for {frames} canvases of {rows} x {columns} patches"
-        raise Rejection("bad_media_ref", f"{message}; make them with this model's patch size")
+    _, rows, columns = grid
+    parts = [_array(source, rows * columns) for source in sources]
     order = block_order((1, rows, columns), merge_size)
     in_blocks = np.indices((rows, columns)).reshape(2, -1).T[order]
     for source, part in zip(sources, parts, strict=True):
@@ -77,15 +77,21 @@ def read_positions(sources: Sequence[Source], grid: Grid, merge_size: int) -> ND
     return np.concatenate(parts)[block_order(grid, merge_size)]
 
 
-def _array(source: Source) -> NDArray[np.int64]:
+def _array(source: Source, patches: int) -> NDArray[np.int64]:
+    """Read the positions of one canvas, whose size is known: a header may claim any."""
     try:
         with source.open() as stream:
+            shape, _, dtype = _HEADERS[np.lib.format.read_magic(stream)](stream)
+            if dtype.kind not in "iu" or shape != (patches, _COLUMNS):
+                message = f"{source.name} holds {dtype} {shape}, not whole numbers ({patches}, 3)"
+                remedy = "store time index, row and column of every patch of this model's size"
+                raise Rejection("bad_media_ref", f"{message}; {remedy}")
+            stream.seek(0)
             array = np.load(stream, allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
+    except (ValueError, KeyError, EOFError, OSError) as error:
         message = f"{source.name} is no .npy file ({error!s:.80}); write it with numpy.save"
         raise Rejection("bad_media_ref", message) from None
-    shaped = isinstance(array, np.ndarray) and array.ndim == 2 and array.shape[1] == _COLUMNS  # noqa: PLR2004 - rows of three
-    if not shaped or array.dtype.kind not in "iu" or (array < 0).any():
-        message = f"{source.name} is not (n, 3) whole numbers from 0"
-        raise Rejection("bad_media_ref", f"{message}; store time index, row and column")
+    if (array < 0).any() or (array > np.iinfo(np.int32).max).any():
+        message = f"{source.name} holds numbers below 0 or beyond 32 bits"
+        raise Rejection("bad_media_ref", f"{message}; count frames and patches from 0")
     return array.astype(np.int64)

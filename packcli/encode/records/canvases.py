@@ -32,7 +32,7 @@ def with_positions(images: list[MediaRef], positions: object) -> list[MediaRef]:
         Rejection: `bad_media_ref`, they are not as many as the images, or only some are given.
     """
     files = cast("list[object]", positions if isinstance(positions, list) else [positions])
-    given = [file for file in files if file not in {None, ""}]
+    given = [file for file in files if file is not None and file != ""]
     if not given:
         return images
     named = all(isinstance(file, str) for file in given)
