@@ -16,6 +16,7 @@ class RejectedLine(TypedDict):
         code: why, one of the stable codes.
         message: what is wrong and what to do.
         sha256: of the record's bytes; encode only.
+        digest: of the sample, as in ``sample_digests``; pack only.
     """
 
     file: str
@@ -25,6 +26,7 @@ class RejectedLine(TypedDict):
     code: str
     message: str
     sha256: NotRequired[str]
+    digest: NotRequired[str]
 
 
 REJECTIONS: dict[str, str] = {
@@ -52,7 +54,8 @@ REJECTIONS: dict[str, str] = {
     "video_too_short": "a video has fewer frames than the model needs",
     "video_no_stream": "a file in `videos` has no video stream",
     "over_length": "the sample is longer than --max-length",
-    "over_pack_length": "the sample is longer than the capacity of a pack",
+    "over_pack_length": "the sample alone exceeds a limit of a pack: --capacity, --max-images or "
+    "--max-patches (--max-samples rejects none)",
     "zero_length": "the sample has no tokens",
     "worker_crash": "a worker process died on it, or packcli itself failed on it",
 }
@@ -83,7 +86,8 @@ REMEDIES: dict[str, str] = {
     "video_too_short": "use a longer video, or take more frames with --fps or --min-frames",
     "video_no_stream": "name a file with pictures in it",
     "over_length": "shorten it, shrink its media with --max-pixels, or raise --max-length",
-    "over_pack_length": "raise --capacity, or encode with --max-length",
+    "over_pack_length": "raise the limit that the message names: --capacity, --max-images or "
+    "--max-patches; or shorten the record, and encode it again",
     "zero_length": "write some text, or drop the record",
     "worker_crash": "drop the record, and report it",
 }

@@ -155,7 +155,8 @@ class Rows:
                 members.through(axes[Axis.TOKEN]).starts, members.lengths
             )
             values = values - np.repeat(first, axes[column.axis].lengths)
-        return values if column.opaque else _narrowed(values, np.dtype(column.element))
+        # columns.type has told of what another type would not hold
+        return values if column.opaque else values.astype(column.element, copy=False)
 
 
 def planes_from_rows(values: NDArray[Any], tokens: NDArray[np.int64], planes: int) -> NDArray[Any]:
@@ -219,14 +220,6 @@ def _plane_places(tokens: NDArray[np.integer], planes: int) -> NDArray[np.int64]
     starts = np.cumsum(sizes) - sizes
     first = np.arange(int(sizes.sum()), dtype=np.int64) + np.repeat(starts * (planes - 1), sizes)
     return first + np.arange(planes, dtype=np.int64)[:, None] * np.repeat(sizes, sizes)
-
-
-def _narrowed(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Cast; wider integers of foreign files are clipped, as wrapping would hide them."""
-    if dtype.kind == "i" and values.dtype.itemsize > dtype.itemsize:
-        limits = np.iinfo(dtype)
-        values = values.clip(limits.min, limits.max)
-    return values.astype(dtype, copy=False)
 
 
 def _gather(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from packcli.contract.errors import InputError
 from packcli.contract.padding import SAMPLE_NAMES, named_padding
 from packcli.contract.verdict import Finding, Verdict
 from packcli.shards.reader import Shard, ShardUnreadableError
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
     from packcli.contract.rows import Rows
     from packcli.verify.targets import Target
+
+    _Places = NDArray[np.int64]
 
 _COLUMNS = ("sample_ids", "sample_sources", "sample_digests")
 _CODES = ("sample.missing", "sample.changed", "sample.extra")
@@ -57,35 +60,61 @@ def check_against(dataset: Sequence[Target], origin: Sequence[Target], verdict: 
 
     Samples are told apart by digest, so order, grouping and the places of records do not matter:
     one that stands in another line or file is counted as ``moved``. What is left is put together
-    by the record's own id, then by its place. Samples that the dataset's own ``rejected.jsonl``
-    accounts for are not missing.
+    by the record's own id, then by its place. Samples whose digests the dataset's own
+    ``rejected.jsonl`` names are not missing. A mixture uses samples as often as it says, so there
+    a sample may be missing or a copy.
 
     Args:
         dataset: packed shards, taken together.
         origin: encoded shards: those that were packed, or the records encoded again.
         verdict: takes the findings.
+
+    Raises:
+        InputError: a ``rejected.jsonl`` is not as packcli wrote it.
     """
-    if any(one.manifest is not None and one.manifest.options.get("epochs") for one in dataset):
-        reason = "needs a dataset that uses every sample once, not a mixture"
-        verdict.skipped.update(dict.fromkeys(_CODES, reason))
-        return
     lacking = [name for target in (*dataset, *origin) for name in _lacking(target)]
     if lacking:
         reason = f"needs {', '.join(dict.fromkeys(lacking))}"
         verdict.skipped.update(dict.fromkeys(_CODES, reason))
         return
     held, given = _prints(dataset, verdict), _prints(origin, verdict)
+    mixture = any(m and m.options.get("epochs") for m in (one.manifest for one in dataset))
+    without = _unlike if mixture else _unmatched
+    alone, gone, moved = without(held, given)
+    verdict.checked["compared"] += len(held.placed)
+    verdict.checked["moved"] += moved
+    rejected = np.concatenate([_rejected(target.path) for target in dataset])
+    gone = gone[surplus(given.content[gone], rejected)]
+    found = list(_findings(_named(dataset, alone), _named(origin, gone)))
+    if mixture:
+        reason = "needs a dataset that uses every sample once, not a mixture"
+        verdict.skipped["sample.missing"] = reason
+        found = [one for one in found if one.code != "sample.missing"]
+    for finding in sorted(found, key=lambda one: _in_order(one.source or "")):
+        verdict.add(finding)
+
+
+def _unmatched(held: _Prints, given: _Prints) -> tuple[_Places, _Places, int]:
+    """Match samples one to one.
+
+    Returns:
+        Places of those that are held only and given only, and how many stand elsewhere.
+    """
     # of copies with equal digests, those at unknown places are the ones that moved, or are extra
     alone = surplus(held.placed, given.placed)
     gone = surplus(given.placed, held.placed)
     changed = alone[surplus(held.content[alone], given.content[gone])]
-    verdict.checked["compared"] += len(held.placed)
-    verdict.checked["moved"] += len(alone) - len(changed)
-    gone = gone[surplus(given.content[gone], held.content[alone])]
-    rejected = frozenset[str]().union(*(_rejected(target.path) for target in dataset))
-    found = _findings(_named(dataset, changed), _named(origin, gone), rejected)
-    for finding in sorted(found, key=lambda one: _in_order(one.source or "")):
-        verdict.add(finding)
+    left = gone[surplus(given.content[gone], held.content[alone])]
+    return changed, left, len(alone) - len(changed)
+
+
+def _unlike(held: _Prints, given: _Prints) -> tuple[_Places, _Places, int]:
+    """Match samples with their copies, any number of them; returns what `_unmatched` does."""
+    contents, first = np.unique(held.content, return_index=True)
+    alone = np.sort(first[~np.isin(contents, given.content)])
+    gone = np.flatnonzero(~np.isin(given.content, held.content))
+    known = np.isin(held.content, given.content)
+    return alone, gone, int(np.count_nonzero(known & ~np.isin(held.placed, given.placed)))
 
 
 def _in_order(source: str) -> tuple[str, int]:
@@ -93,9 +122,7 @@ def _in_order(source: str) -> tuple[str, int]:
     return (file, int(line)) if line.isdecimal() else (source, 0)
 
 
-def _findings(
-    alone: list[_Sample], gone: list[_Sample], rejected: frozenset[str]
-) -> Iterator[Finding]:
+def _findings(alone: list[_Sample], gone: list[_Sample]) -> Iterator[Finding]:
     """Report samples without a partner: those with a common id, then a common place, changed."""
     keys: tuple[Callable[[_Sample], str], ...] = (
         lambda sample: sample.own_name,
@@ -113,10 +140,9 @@ def _findings(
         message = "its source does not give it, or not so often"
         yield _finding("sample.extra", message, sample)
     for sample in gone:
-        if not {sample.source, sample.own_name} & rejected:
-            message = "is in no pack, and no line of rejected.jsonl says why"
-            name = sample.name or None
-            yield Finding("sample.missing", message, sample_id=name, source=sample.source)
+        message = "is in no pack, and is not one that pack rejected"
+        name = sample.name or None
+        yield Finding("sample.missing", message, sample_id=name, source=sample.source)
 
 
 def _together(
@@ -169,11 +195,11 @@ def _prints(targets: Sequence[Target], verdict: Verdict) -> _Prints:
     try:
         for _, _, rows in _groups(targets):
             there = ~_padding(rows)
-            digests = np.ascontiguousarray(rows.cells["sample_digests"].values).reshape(-1, 16)
+            digests = rows.cells["sample_digests"].values.reshape(-1, 16)
             sources = rows.cells["sample_sources"].values.tolist()
             pairs = zip(sources, map(bytes, digests), strict=True)
             placed.append(np.fromiter(map(hash, pairs), np.int64, len(sources))[there])
-            content.append(digests.view(np.int64)[there, 0])
+            content.append(_content(digests)[there])
     except ShardUnreadableError as error:
         verdict.skipped["sample.missing"] = f"{error.path.name}: {error.reason}"
     return _Prints(np.concatenate(placed), np.concatenate(content))
@@ -216,12 +242,23 @@ def _named(targets: Sequence[Target], places: NDArray[np.int64]) -> list[_Sample
     return found
 
 
-def _rejected(folder: Path) -> frozenset[str]:
-    """Read places and ids of the samples that a stage turned away."""
+def _content(digests: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """(N,) int64, one number for each of (N, 16) uint8."""
+    return np.ascontiguousarray(digests).view(np.int64)[:, 0]
+
+
+def _rejected(folder: Path) -> NDArray[np.int64]:
+    """Read which samples pack turned away: by content, as places and ids may be another's.
+
+    Records that encode rejects have no digest: encoded again, they are rejected again.
+    """
     path = folder / "rejected.jsonl"
     if not path.is_file():
-        return frozenset()
-    with path.open(encoding="utf-8") as lines:
-        told = [json.loads(line) for line in lines if line.strip()]
-    places = frozenset(f"{one.get('file')}:{one.get('line')}" for one in told)
-    return places | frozenset(str(one["id"]) for one in told if one.get("id"))
+        return np.zeros(0, np.int64)
+    try:
+        lines = [line for line in path.read_text(encoding="utf-8").split("\n") if line.strip()]
+        told = bytes.fromhex("".join(json.loads(line).get("digest", "") for line in lines))
+        return _content(np.frombuffer(told, np.uint8).reshape(-1, 16))
+    except (ValueError, TypeError, AttributeError) as error:
+        what = "not as packcli wrote it; copy the dataset again"
+        raise InputError(f"{path}: {what} ({error})") from error

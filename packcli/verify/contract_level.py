@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil, isfinite
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from packcli.contract.columns import columns_for
 from packcli.contract.digests import digest_total, spell_total
 from packcli.contract.padding import padding_of
+from packcli.contract.rows import UNKNOWN_MODEL, declared
 from packcli.contract.rules import check
 from packcli.contract.verdict import Finding, Verdict
 from packcli.shards.manifest import file_sha256
@@ -21,6 +22,7 @@ from packcli.verify.naming import finding_at
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from packcli.contract.model import ModelFacts
     from packcli.contract.packs import Packs
     from packcli.contract.rows import Rows
     from packcli.shards.manifest import Manifest
@@ -54,6 +56,20 @@ class _Identity:
         every = np.concatenate([np.zeros(0, np.int64), *self.sources])
         _, counts = np.unique(every, return_counts=True)
         return int((counts - uses).clip(0).sum())
+
+
+class _At(NamedTuple):
+    """A row group.
+
+    Attributes:
+        shard: its title.
+        first: its first row, of the shard.
+        told: codes that an earlier row group earned for the whole shard.
+    """
+
+    shard: str
+    first: int
+    told: frozenset[str]
 
 
 def check_contract(target: Target, verdict: Verdict) -> None:
@@ -99,56 +115,66 @@ def _check_shard(target: Target, path: Path, verdict: Verdict, identity: _Identi
         verdict.add(Finding("shard.sha256", message, shard=title))
     try:
         shard = Shard.open(path)
-        first = 0
-        for rows in shard.groups(target.facts):
-            _check_rows(target, (title, first), rows, verdict, identity)
+        facts, first, told = _facts_of(target, shard), 0, frozenset[str]()
+        for number, rows in enumerate(shard.groups(facts)):
+            if number == 0:
+                _check_declared(target, title, rows, verdict)
+            told |= _check_rows(target, _At(title, first, told), rows, verdict, identity)
             first += rows.count
     except ShardUnreadableError as error:
         verdict.add(Finding("shard.checksum", error.reason, shard=title))
 
 
+def _facts_of(target: Target, shard: Shard) -> ModelFacts:
+    """Tell what a shard is read for; weights are no model's, so a column of them says it."""
+    facts = target.facts or UNKNOWN_MODEL
+    return facts if target.own else replace(facts, loss_scale="loss_scale" in shard.columns)
+
+
 def _check_rows(
-    target: Target, at: tuple[str, int], rows: Rows, verdict: Verdict, identity: _Identity
-) -> None:
-    shard, first = at
-    if not first:
-        _check_declared(target, shard, rows, verdict)
+    target: Target, at: _At, rows: Rows, verdict: Verdict, identity: _Identity
+) -> set[str]:
+    """Check a row group; returns the codes that it earned for the whole shard."""
     # a mixture uses samples more than once: how often is counted over all shards
     checked = check(rows, ("sample.duplicate",) if _uses(target) > 1 else ())
     for rule, hit in checked.hits:
-        # what is wrong with a whole shard shows in each row group, and is one finding
-        if hit.row is not None or not first:
-            verdict.add(finding_at(rule.code, hit, (shard, first), rows))
+        # what is wrong with a whole shard may show in each row group, and is told of the first
+        if hit.row is not None or rule.code not in at.told:
+            verdict.add(finding_at(rule.code, hit, at[:2], rows))
     for code, lacks in checked.skipped.items():
         verdict.skipped[code] = f"needs {', '.join(lacks)}"
     verdict.checked["packs"] += rows.count
     if "input_ids" in rows.cells:
         verdict.checked["tokens"] += int(rows.tokens.sum())
-    if checked.packs is None:
-        return
-    verdict.checked["samples"] += int(np.count_nonzero(~padding_of(checked.packs)))
-    identity.add(checked.packs)
-    _check_capacity(target, at, checked.packs, checked.sound, verdict)
+    if checked.packs is not None:
+        verdict.checked["samples"] += int(np.count_nonzero(~padding_of(checked.packs)))
+        identity.add(checked.packs)
+        _check_capacity(target, at, checked.packs, checked.sound, verdict)
+    return {rule.code for rule, hit in checked.hits if hit.row is None}
 
 
 def _check_declared(target: Target, shard: str, rows: Rows, verdict: Verdict) -> None:
-    """Packcli's own shards hold every declared column."""
-    if target.manifest is None:
+    """Packcli's own shards hold every column that is declared for their model, and none other."""
+    if not target.own:
         return
-    missing = [c.name for c in columns_for(rows.facts) if c.name not in rows.cells]
-    if missing:
+    held = [column.name for column in columns_for(rows.facts)]
+    if missing := [name for name in held if name not in rows.cells]:
         verdict.add(Finding("columns.missing", f"no column {', '.join(missing)}", shard=shard))
+    for name in rows.cells:
+        if declared(name) is not None and name not in held:
+            message = f"column {name!r} must not be stored: the dataset's own model has none"
+            verdict.add(Finding("columns.forbidden", message, shard=shard))
 
 
 def _check_capacity(
-    target: Target, at: tuple[str, int], packs: Packs, sound: np.ndarray, verdict: Verdict
+    target: Target, at: _At, packs: Packs, sound: np.ndarray, verdict: Verdict
 ) -> None:
     capacity = None if target.manifest is None else target.manifest.options.get("capacity")
     if not isinstance(capacity, int):
         return
     for row in np.flatnonzero(packs.pack_tokens.lengths > capacity).tolist():
         message = f"{packs.pack_tokens.lengths[row]} tokens, capacity {capacity}"
-        verdict.add(Finding("pack.capacity", message, at[0], at[1] + int(sound[row])))
+        verdict.add(Finding("pack.capacity", message, at.shard, at.first + int(sound[row])))
 
 
 def _check_identity(target: Target, identity: _Identity, verdict: Verdict) -> None:

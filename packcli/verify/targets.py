@@ -28,6 +28,7 @@ class Target:
         shards: files to read.
         facts: the model they are read for, None when nobody says.
         manifest: of a packcli dataset, else None.
+        own: the facts are those of a manifest, the shards' own.
         stored_fingerprint: as the manifest spells it.
         among_others: other targets are checked in the same call, maybe with shards of equal names.
     """
@@ -36,6 +37,7 @@ class Target:
     shards: tuple[Path, ...]
     facts: ModelFacts | None
     manifest: Manifest | None = None
+    own: bool = False
     stored_fingerprint: str | None = None
     among_others: bool = False
 
@@ -62,7 +64,7 @@ def open_target(path: Path, facts: ModelFacts | None) -> Target:
     """
     if path.is_file():
         _check_parquet(path)
-        return Target(path, (path,), facts or _facts_beside(path))
+        return _lone(path, (path,), facts)
     if not path.is_dir():
         raise InputError(f"{path}: no such file or folder")
     if (path / NAME).exists():
@@ -72,7 +74,7 @@ def open_target(path: Path, facts: ModelFacts | None) -> Target:
     shards = tuple(sorted(path.glob("*.parquet"))) or tuple(sorted(path.glob("data/*.parquet")))
     if not shards:
         raise InputError(f"{path}: no manifest and no Parquet files")
-    return Target(path, shards, facts)
+    return _lone(path, shards, facts)
 
 
 def _check_parquet(path: Path) -> None:
@@ -90,11 +92,12 @@ def _check_parquet(path: Path) -> None:
             )
 
 
-def _facts_beside(shard: Path) -> ModelFacts | None:
-    """Return the model of the dataset that a file lies in, if it lies in one."""
-    folder = shard.parent.parent
-    inside = shard.parent.name == DATA and (folder / NAME).is_file()
-    return read_manifest(folder).model if inside else None
+def _lone(path: Path, shards: tuple[Path, ...], facts: ModelFacts | None) -> Target:
+    """Take files by themselves; a dataset that they lie in tells the model that they are for."""
+    folder = shards[0].parent.resolve()
+    if folder.name == DATA and (folder.parent / NAME).is_file():
+        return Target(path, shards, read_manifest(folder.parent).model, own=True)
+    return Target(path, shards, facts)
 
 
 def _dataset(path: Path) -> Target:
@@ -103,4 +106,4 @@ def _dataset(path: Path) -> Target:
         raise InputError(f"{path}: not complete (no {SUCCESS}); run again to resume")
     stored = json.loads((path / NAME).read_text(encoding="utf-8")).get("fingerprint")
     shards = tuple(path / DATA / entry.name for entry in manifest.shards)
-    return Target(path, shards, manifest.model, manifest, stored)
+    return Target(path, shards, manifest.model, manifest, own=True, stored_fingerprint=stored)

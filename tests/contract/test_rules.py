@@ -160,11 +160,52 @@ def test_foreign_cu_seqlens_may_not_be_wider():
     ]
 
 
-def test_wide_token_id_does_not_wrap_around():
-    packs = make_packs(np.random.default_rng(3), MODELS["text"])
-    rows = cast(subset(rows_of(packs), ["input_ids"]), {"input_ids": "list<int64>"})
-    rows.cells["input_ids"].values[0] = 2**32 + 5
-    assert told(check(rows)) == [("vocab.range", 0, 0)]
+@pytest.mark.parametrize(
+    ("name", "kind", "value"),
+    [
+        ("input_ids", "int64", 2**32 + 5),
+        ("input_ids", "int64", -(2**31) - 1),
+        ("labels", "uint32", 2**32 - 100),
+        ("labels", "uint64", 2**64 - 100),
+        ("seq_lengths", "int64", 2**62),
+        ("loss_mask", "int16", 257),
+    ],
+)
+def test_a_number_that_the_declared_type_does_not_hold(name, kind, value):
+    packs = make_packs(np.random.default_rng(3), MODELS["text"], packs=4)
+    rows = subset(rows_of(packs), ["input_ids", name])
+    cells = rows.cells[name]
+    # what the type does hold is sound, whatever its width
+    values = cells.values.clip(0 if kind.startswith("u") else None).astype(kind)
+    wide = Rows(4, rows.cells | {name: Cells(values, cells.rows, None, f"list<{kind}>")})
+    assert "columns.type" not in {code for code, *_ in told(check(wide))}
+    values[cells.rows[2]] = value
+    hits = [(rule.code, hit) for rule, hit in check(wide).hits if rule.code == "columns.type"]
+    ((_, hit),) = hits
+    assert hit.row == 2
+    assert f"column {name!r} holds {value}, which no int" in hit.message
+
+
+def test_planes_and_grids_are_told_by_their_row():
+    packs = make_packs(np.random.default_rng(4), MODELS["qwen2_vl"], packs=6)
+    rows = subset(rows_of(packs), ["input_ids", "mrope_position_ids"], MODELS["qwen2_vl"])
+    rows = cast(rows, {"mrope_position_ids": "list<list<int64>>"})
+    cells = rows.cells["mrope_position_ids"]
+    cells.values[cells.inner[cells.rows[5]] - 1] = 2**40
+    only = Rows(6, rows.cells, MODELS["text"])
+    assert told(check(only)) == [("columns.type", 4, None)]
+
+
+def test_digests_over_media_need_their_model():
+    packs = make_packs(np.random.default_rng(4), MODELS["qwen2_vl"], packs=6)
+    rows = rows_of(packs)
+    checked = check(Rows(6, rows.cells))
+    assert told(checked) == []
+    (reason,) = checked.skipped["sample.digest"]
+    assert reason.endswith("name --model")
+    assert checked.packs is not None
+    assert checked.packs.members.total == packs.members.total
+    assert "sample.digest" not in check(rows).skipped
 
 
 @pytest.mark.parametrize("name", ["seq_start_id", "position_ids"])

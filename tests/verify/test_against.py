@@ -234,3 +234,122 @@ def test_a_file_inside_a_dataset_is_read_for_its_model(sample_data):
     assert "slot.count" not in verdict.skipped
     (foreign,) = (sample_data / "broken" / "isolation.model").glob("*.parquet")
     assert verify([foreign]).skipped["slot.count"] == "needs model with media"
+
+
+# ---- samples that pack turned away ----
+
+
+LONG = ("long", "word " * 60, "Yes.")
+
+
+def tight(made, name, questions, *, ids):
+    """Pack records of which the last is too long; says where they were encoded."""
+    _, source = again(made, name, questions, ids=ids)
+    return packed(source, made[0] / name / "packed")
+
+
+def lines_of(dataset):
+    return [json.loads(line) for line in (dataset / "rejected.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("ids", [True, False])
+def test_a_rejected_sample_is_known_by_its_content(made, ids):
+    name = f"over long {ids}"
+    packs = tight(made, name, [*QUESTIONS, LONG], ids=ids)
+    (line,) = lines_of(packs)
+    assert (line["code"], line["line"], len(line["digest"])) == ("over_pack_length", 5, 32)
+    here = (*made[:3], packs)
+    verdict, _ = again(here, f"{name} turned", [LONG, *QUESTIONS[::-1]], "talks.jsonl", ids=ids)
+    assert (told(verdict), verdict.checked["moved"]) == ([], 4)
+    # one more of it is one more that was not rejected
+    verdict, _ = again(here, f"{name} twice", [*QUESTIONS, LONG, LONG], ids=ids)
+    (code,) = [code for code, *_ in told(verdict)]
+    assert code == "sample.missing"
+    # a record that stands where the rejected one stood was never turned away
+    new = ("long", "Is ice cold?", "Yes.")
+    verdict, _ = again(here, f"{name} replaced", [*QUESTIONS, new], ids=ids)
+    assert told(verdict) == [
+        ("sample.missing", "long" if ids else "chats.jsonl:5", "chats.jsonl:5")
+    ]
+
+
+def test_records_that_encode_rejects_account_for_no_sample(made):
+    folder, model, *_ = made
+    (folder / "rejects").mkdir()
+    records = write_records(folder / "rejects" / "chats.jsonl", QUESTIONS)
+    good = records.read_text()
+    bad = json.dumps({"id": "sky", "messages": [{"role": "user", "content": "Hello"}]}) + "\n"
+    records.write_text(good + bad)  # under the id of a good record
+    job = EncodeJob(model, None, EncodeOptions())
+    encode([records], job, Writing(folder / "rejects" / "encoded"))
+    source = folder / "rejects" / "encoded"
+    assert [line["id"] for line in lines_of(source)] == ["sky"]
+    assert told(against([source], [source])) == []
+    fewer = encoded(folder, "without sky", QUESTIONS[1:], model)
+    shutil.copy(source / "rejected.jsonl", fewer / "rejected.jsonl")
+    assert told(against([fewer], [source])) == [("sample.missing", "sky", "chats.jsonl:1")]
+
+
+@pytest.mark.parametrize(
+    "line", ["{", "[]", '{"digest": "xy"}', '{"digest": "00"}', '{"digest": 1}']
+)
+def test_a_list_of_rejected_samples_that_was_edited(made, line):
+    folder, _, source, packs = made
+    copy = shutil.copytree(packs, folder / "edited", dirs_exist_ok=True)
+    (copy / "rejected.jsonl").write_text(line + "\n")
+    with pytest.raises(InputError, match="not as packcli wrote it"):
+        against([copy], [source])
+
+
+# ---- mixtures ----
+
+
+def mixture(made, name, parts):
+    """Mix encoded datasets, each by its epochs."""
+    paths, epochs = zip(*parts, strict=True)
+    writing = pack_stage.Writing(made[0] / name)
+    pack_stage.pack([*paths], PlanOptions(capacity=64), writing, epochs=epochs)
+    return made[0] / name
+
+
+MISSING = {"sample.missing": "needs a dataset that uses every sample once, not a mixture"}
+
+
+def test_copies_and_omissions_of_a_mixture_are_its_own(made):
+    folder, model, source, _ = made
+    other = encoded(folder, "mixed in", [("ice", "Is ice cold?", "Yes.")], model)
+    mixed = mixture(made, "mixed", [(source, 2.0), (other, 1.0)])
+    verdict = against([mixed], [source, other])
+    assert (told(verdict), verdict.skipped) == ([], MISSING)
+    assert verdict.checked["compared"] == 9
+    (extra,) = against([mixed], [source]).findings
+    assert (extra.code, extra.sample_id) == ("sample.extra", "ice")
+    half = mixture(made, "half", [(source, 0.5)])
+    verdict = against([half], [source])
+    assert told(verdict) == []
+    assert (verdict.checked["compared"], verdict.checked["moved"]) == (2, 0)
+
+
+def test_a_changed_sample_of_a_mixture_is_told_once(made):
+    folder, model, source, _ = made
+    mixed = mixture(made, "mixed twice", [(source, 2.0)])
+    other = [*QUESTIONS[:2], ("sum", "What is 3 + 4?", "8."), QUESTIONS[3]]
+    changed = encoded(folder, "changed under a mixture", other, model)
+    verdict = against([mixed], [changed])
+    assert told(verdict) == [("sample.changed", "sum", "chats.jsonl:3")]
+    assert verdict.skipped == MISSING
+
+
+def test_another_model_is_told_before_every_sample_is(made, sample_data, tmp_path):
+    from packcli.cli.again import Source, encode_again
+
+    folder, model, _, packs = made
+    inputs = [folder / "all" / "chats.jsonl"]
+    with pytest.raises(InputError, match="family text there, qwen3_vl here") as caught:
+        encode_again([packs], Source(inputs, sample_data / "models" / "qwen3_vl"), tmp_path / "a")
+    assert "\n" not in str(caught.value)
+    other = shutil.copytree(model, tmp_path / "other")
+    tokenizer = other / "tokenizer.json"
+    tokenizer.write_text(tokenizer.read_text("utf-8") + "\n", "utf-8")
+    with pytest.raises(InputError, match=r"another tokenizer\.json\); name its own with --model"):
+        encode_again([packs], Source(inputs, other), tmp_path / "b")

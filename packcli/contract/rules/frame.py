@@ -69,6 +69,35 @@ def _types(rows: Rows) -> Iterator[Hit]:
         kept = found.name in _GRIDS or (found.name in _BOUNDARY and found.width)
         if not kept:
             yield Hit(None, found.message)
+    yield from _beyond(rows)
+
+
+def _beyond(rows: Rows) -> Iterator[Hit]:
+    """Find numbers of a wider or unsigned type that the declared one does not hold.
+
+    Told before any of them is read: cast, they would wrap around to values that look sound.
+    """
+    for name, cells in rows.cells.items():
+        column = declared(name)
+        if column is None or column.opaque or cells.values.dtype.kind not in "iu":
+            continue
+        kind = np.dtype(column.element)
+        if kind.kind != "i" or np.can_cast(cells.values.dtype, kind):
+            continue
+        limits = np.iinfo(kind)
+        places = np.flatnonzero((cells.values < limits.min) | (cells.values > limits.max))
+        row = _rows_of(cells, places)
+        for index in first_per_row(row):
+            value = cells.values[places[index]]
+            yield Hit(int(row[index]), f"column {name!r} holds {value}, which no {kind} is")
+
+
+def _rows_of(cells: Cells, places: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Tell in which rows innermost elements lie."""
+    for bounds in (cells.inner, cells.rows):
+        if bounds is not None:
+            places = np.searchsorted(bounds, places, side="right") - 1
+    return places
 
 
 def _boundary_types(rows: Rows) -> Iterator[Hit]:
@@ -181,14 +210,15 @@ FRAME = (
     Rule(
         "columns.forbidden",
         0,
-        "no column carries a name that makes a trainer take another path",
+        "no column carries a name that makes a trainer take another path, and packcli's own shards "
+        "hold none that is declared for other models only",
         "drop the column; boundaries are carried by position_ids and cu_seqlens",
         frame=_forbidden,
     ),
     Rule(
         "columns.type",
         0,
-        "every declared column has its declared type",
+        "every declared column has its declared type, or holds nothing that this type does not",
         "re-create the shard with `packcli pack`, or cast the column",
         frame=_types,
     ),

@@ -9,7 +9,7 @@ import numpy as np
 from packcli.contract.columns import Axis, columns_for
 from packcli.contract.derived import DERIVED
 from packcli.contract.digests import sample_digests
-from packcli.contract.rules.rule import Hit, Rule
+from packcli.contract.rules.rule import DIGESTED, Hit, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,7 +88,7 @@ IDENTITY = (
         14,
         "the digest taken at encode is the digest of what is stored",
         "the sample was changed after encode: pack again from the encoded shards",
-        ("labels", "sample_ids", "sample_sources", "sample_digests"),
+        ("labels", "sample_ids", "sample_sources", "sample_digests", DIGESTED),
         check=_digest,
     ),
 )

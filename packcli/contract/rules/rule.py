@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from packcli.contract.columns import COLUMNS, Need, columns_for
 from packcli.contract.model import Rope
 
 if TYPE_CHECKING:
@@ -93,6 +94,15 @@ def _has_mrope(rows: Rows) -> bool:
     return rows.facts.has_mrope
 
 
+def _has_digested(rows: Rows) -> bool:
+    """Whether the facts hold every column that a digest was taken over."""
+    held = {column.name for column in columns_for(rows.facts)}
+    return not any(
+        column.need is Need.MEDIA and column.name not in held and column.name in rows.cells
+        for column in COLUMNS
+    )
+
+
 def _has_weights(rows: Rows) -> bool:
     return not rows.facts.loss_scale or "loss_scale" in rows.cells
 
@@ -114,11 +124,13 @@ def _has_padded(rows: Rows) -> bool:
     return stored == (padding is not None and padding.sample_multiple > 1)
 
 
+DIGESTED = "the model, as digests cover media: name --model"
 PADDED = "cu_seqlens_padded, and the multiples that packs were padded to"
 SECONDS = "second_per_grid_ts, as videos are timed"
 WEIGHTS = "loss_scale, as labels have weights"
 WINDOWS = "vit_cu_seqlens, image_grid_thw and a model with windows"
 _CONDITIONS = {
+    DIGESTED: _has_digested,
     PADDED: _has_padded,
     "model with media": _has_media,
     "model with mRoPE": _has_mrope,
