@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import mimetypes
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -147,6 +148,22 @@ def _names_nothing(entry: object, kind: Kind, where: str) -> Rejection:
     return Rejection("bad_media_ref", message)
 
 
+def _remedy(kind: Kind, tags: int, entries: list[MediaRef]) -> str:
+    """Say how placeholders and media come to agree."""
+    if tags > len(entries):
+        return f"add {_a(kind)} or drop a placeholder"
+    remedy = f"add a placeholder or drop {_a(kind)}"
+    if kind == "video" and tags and all(map(_is_still, entries)):
+        remedy += '; the frames of one video are a list of their own: [["a.jpg", "b.jpg"]]'
+    return remedy
+
+
+def _is_still(ref: MediaRef) -> bool:
+    """Whether a medium is called like an image."""
+    kind, _ = mimetypes.guess_type(ref.uri or "", strict=False)
+    return kind is not None and kind.startswith("image/")
+
+
 @dataclass(slots=True)
 class MediaSupply:
     """The media of a record, handed to placeholders in order.
@@ -184,13 +201,8 @@ class MediaSupply:
         for kind, entries in self.waiting.items():
             tags, media = self.tags[kind], len(entries)
             if tags != media:
-                remedy = (
-                    f"add a placeholder or drop {_a(kind)}"
-                    if tags < media
-                    else f"add {_a(kind)} or drop a placeholder"
-                )
                 counts = f"{counted(media, kind)}, {counted(tags, f'<{kind}> placeholder')}"
-                raise Rejection("tag_count_mismatch", f"{counts}; {remedy}")
+                raise Rejection("tag_count_mismatch", f"{counts}; {_remedy(kind, tags, entries)}")
         if isinstance(rates := self.options.get("fps"), list):
             self._share(cast("list[float]", rates))
 

@@ -7,6 +7,7 @@ import signal
 import threading
 from contextlib import contextmanager
 from datetime import datetime
+from types import BuiltinMethodType
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import nodes
@@ -16,7 +17,8 @@ from jinja2.ext import Extension, loopcontrols
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 
-from packcli.encode.text.bounds import bound, concat, guard, of_method, of_operator
+from packcli.encode.text.allowed import check_method, gathered, guard
+from packcli.encode.text.bounds import Budget, bound, concat, held, of_operator, size_of, text_size
 from packcli.encode.text.marks import CLOSE, OPEN
 
 if TYPE_CHECKING:
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
 
 RENDER_SECONDS = 4.0
 """Processor time that one rendering may take."""
+
+
+_SCOPES = frozenset({"_loop_vars", "_block_vars"})
 
 
 class _GenerationTag(Extension):
@@ -97,8 +102,8 @@ def _now(layout: str) -> str:
     return datetime.now().strftime(layout)  # noqa: DTZ005 - local time, as transformers has it
 
 
-class _Joins(CodeGenerator):
-    """Joins by `~` where the result is bounded."""
+class _Bounded(CodeGenerator):
+    """Writes texts, joins, slices and spreads by methods that know bounds."""
 
     def visit_Concat(self, node: nodes.Concat, frame: Any) -> None:  # noqa: ANN401, N802 - as jinja2 declares it
         self.write("environment.joined((")
@@ -107,33 +112,111 @@ class _Joins(CodeGenerator):
             self.write(", ")
         self.write("))")
 
+    def visit_Getitem(self, node: nodes.Getitem, frame: Any) -> None:  # noqa: ANN401, N802 - as jinja2 declares it
+        """Write a slice as a call."""
+        if not isinstance(node.arg, nodes.Slice):
+            super().visit_Getitem(node, frame)
+            return
+        self.write("environment.sliced(")
+        self.visit(node.node, frame)
+        for part in (node.arg.start, node.arg.stop, node.arg.step):
+            self.write(", ")
+            if part is None:
+                self.write("None")
+            else:
+                self.visit(part, frame)
+        self.write(")")
 
-class _Sandbox(ImmutableSandboxedEnvironment):
-    """Bounds what operators, methods, filters and blocks make."""
+    def signature(
+        self,
+        node: Any,  # noqa: ANN401 - as jinja2 declares it
+        frame: Any,  # noqa: ANN401 - as jinja2 declares it
+        extra_kwargs: Any = None,  # noqa: ANN401 - as jinja2 declares it
+    ) -> None:
+        """Write arguments; those behind a star are counted first."""
+        if node.dyn_args is not None:
+            spread = nodes.EnvironmentAttribute("spread")
+            node.dyn_args = nodes.Call(spread, [node.dyn_args], [], None, None)
+        super().signature(node, frame, extra_kwargs)
 
-    code_generator_class = _Joins
+    def _output_child_pre(self, node: Any, frame: Any, finalize: Any) -> None:  # noqa: ANN401 - as jinja2 declares it
+        del node, frame, finalize
+        self.write("environment.shown(")
+
+
+def _spread(items: object) -> list[Any]:
+    return held(items, "*")
+
+
+class Sandbox(ImmutableSandboxedEnvironment):
+    """Bounds what operators, methods, filters and blocks make.
+
+    Attributes:
+        budget: of the rendering that runs.
+    """
+
+    code_generator_class = _Bounded
     intercepted_binops = frozenset({"+", "*", "**", "%"})
-    concat = staticmethod(concat)
+    spread = staticmethod(_spread)
+
+    def __init__(self) -> None:
+        super().__init__(
+            trim_blocks=True, lstrip_blocks=True, extensions=[_GenerationTag, loopcontrols]
+        )
+        self.budget = Budget()
+        self.filters["tojson"] = to_json
+        guard(self.filters, self.budget)
+
+    def concat(self, parts: Iterable[str]) -> str:  # pyright: ignore[reportIncompatibleMethodOverride] - jinja2 declares an attribute
+        """Join the output of a block."""
+        made = concat(parts)
+        self.budget.spend(len(made), "a block")
+        return made
 
     def joined(self, parts: Iterable[object]) -> str:
         """Join what stands around `~`."""
-        return concat(map(str, parts))
+        return self.concat(map(self.shown, parts))
+
+    @staticmethod
+    def shown(value: object) -> str:
+        """Write a value."""
+        if not isinstance(value, str):
+            bound(text_size(value), "a value")
+        return str(value)
+
+    def sliced(self, value: Any, start: Any, stop: Any, step: Any) -> Any:  # noqa: ANN401 - what a template computes with
+        """Take a part of a text or list."""
+        made = value[start:stop:step]
+        self.budget.spend(size_of(made), "a slice")
+        return made
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:  # noqa: ANN401 - as jinja2 declares it
+        """Compute within bounds."""
         # most of what templates compute: made first, as both sides are bounded
         if operator == "+" and type(left) is str is type(right):
             made = left + right
-            bound(len(made), operator)
-            return made
-        bound(of_operator(operator, left, right), operator)
-        return super().call_binop(context, operator, left, right)
+        else:
+            bound(of_operator(operator, left, right), operator)
+            made = super().call_binop(context, operator, left, right)
+        self.budget.spend(size_of(made), operator)
+        return made
 
     def call(self, context: Context, obj: Any, /, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as jinja2 declares it
+        """Call a macro or function, or a method that is known and within bounds."""
         # `format` comes wrapped by jinja2
         method = getattr(obj, "__wrapped__", obj)
-        if isinstance(text := getattr(method, "__self__", None), str):
-            bound(of_method(method.__name__, text, [*args, *kwargs.values()]), method.__name__)
-        return super().call(context, obj, *args, **kwargs)
+        owner = getattr(method, "__self__", None)
+        if not (isinstance(owner, str) or isinstance(method, BuiltinMethodType)):
+            return super().call(context, obj, *args, **kwargs)
+        name = method.__name__
+        if name == "join" and args:
+            args = (gathered(args[0], name), *args[1:])
+        # jinja2 passes on what a loop or block has set
+        own = {key: value for key, value in kwargs.items() if key not in _SCOPES}
+        check_method(owner, name, args, own)
+        made = super().call(context, obj, *args, **kwargs)
+        self.budget.spend(size_of(made), name)
+        return made
 
 
 @contextmanager
@@ -158,14 +241,12 @@ def _stop(_number: int, _frame: object) -> None:
     raise TemplateError(f"it takes longer than {RENDER_SECONDS:g} seconds")
 
 
-def environment() -> ImmutableSandboxedEnvironment:
+def environment() -> Sandbox:
     """Build the sandbox.
 
     Matches transformers' `_compile_jinja_template` (utils/chat_template_utils.py, 5.24).
     """
-    made = _Sandbox(trim_blocks=True, lstrip_blocks=True, extensions=[_GenerationTag, loopcontrols])
-    made.filters["tojson"] = to_json
-    guard(made.filters)
+    made = Sandbox()
     names: dict[str, Any] = {
         "raise_exception": _raise,
         "strftime_now": _now,
@@ -173,4 +254,5 @@ def environment() -> ImmutableSandboxedEnvironment:
         "namespace": _TemplateNamespace,
     }
     made.globals.update(names)
+    made.globals.pop("lipsum", None)  # chance, and without bounds
     return made

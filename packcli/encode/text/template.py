@@ -10,6 +10,7 @@ from jinja2.exceptions import TemplateError
 
 from packcli.contract.errors import InputError, Rejection
 from packcli.encode.text.bounds import OUTPUT_LIMIT, TooMuchError
+from packcli.encode.text.growth import may_run_away
 from packcli.encode.text.quick_template import QuickTemplate
 from packcli.encode.text.sandbox import RENDER_SECONDS, environment, seconds, to_json
 
@@ -46,9 +47,16 @@ class ChatTemplate:
         self._used: QuickTemplate | None = None
         self._greedy = False
         try:
-            self._template = environment().from_string(source)
+            self._sandbox = environment()
+            self._template = self._sandbox.from_string(source)
         except TemplateError as error:
             raise InputError(f"the chat template does not compile: {error}") from None
+        except (RecursionError, MemoryError, SyntaxError):
+            # jinja2's compiler recurses, and so does Python's behind it
+            raise InputError(
+                "the chat template does not compile: nested too deeply; write it with fewer "
+                "parentheses and blocks inside each other"
+            ) from None
         as_text = self._shows_probe(_PROBE)
         as_parts = self._shows_probe([{"type": "text", "text": _PROBE}])
         self.text_as_parts = as_parts and not as_text
@@ -61,7 +69,7 @@ class ChatTemplate:
 
     def prepare_quick(self) -> None:
         """Find out whether a faster engine renders alike, and use it then."""
-        if self._greedy:
+        if self._greedy or may_run_away(self._sandbox.parse(self.source)):
             return
         try:
             self._quick = QuickTemplate(self.source, to_json, self._exact, self._variables)
@@ -138,6 +146,7 @@ class ChatTemplate:
     def _render(self, context: Mapping[str, Any]) -> str:
         blocks: list[str] = []
         left = OUTPUT_LIMIT
+        self._sandbox.budget.renew()
         try:
             with seconds(RENDER_SECONDS):
                 for block in self._template.generate(context):

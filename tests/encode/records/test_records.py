@@ -216,6 +216,17 @@ def test_tags_in_answers_and_in_parts_are_text():
             "1 video, 0 <video> placeholders; add a placeholder or drop a video",
         ),
         (
+            user("<video>", videos=["a.jpg", "b.PNG"]),
+            (
+                "2 videos, 1 <video> placeholder; add a placeholder or drop a video; the frames of "
+                'one video are a list of their own: [["a.jpg", "b.jpg"]]'
+            ),
+        ),
+        (
+            user("<video>", videos=["a.jpg", "b.mp4"]),
+            "2 videos, 1 <video> placeholder; add a placeholder or drop a video",
+        ),
+        (
             user([{"type": "image", "image": "1"}], images=["1"]),
             "1 image, 0 <image> placeholders; add a placeholder or drop an image",
         ),
