@@ -8,9 +8,15 @@ from typing import TYPE_CHECKING, Any
 from packcli.contract.errors import InputError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from packcli.encode.options import EncodeOptions
+    from packcli.shards.manifest import Manifest
+
+_TOKENIZER = "tokenizer.json"
+_ASKED_FOR = {"loss_scale", "padding", "vit_windows"}
+"""Facts that options decide, and no model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +38,17 @@ def encode_again(paths: list[Path], source: Source, folder: Path) -> Path:
     """Encode into a folder, as the datasets were encoded.
 
     Raises:
-        InputError: a dataset has no manifest, or an input cannot be used.
+        InputError: a dataset has no manifest or was made with another model, or an input cannot
+            be used.
         UsageError: the datasets were encoded with different options.
     """
     from packcli.encode.options import EncodeJob
     from packcli.encode.run import Writing, encode
 
-    stated = [options for path in paths for options in _stated(path)]
+    manifests = [_manifest(path) for path in paths]
+    for path, manifest in zip(paths, manifests, strict=True):
+        _check_model(path, manifest, source.model)
+    stated = [options for made in manifests for options in _encodes(made.options, made.inputs)]
     if any(options != stated[0] for options in stated):
         raise UsageError("the datasets were encoded with different options; verify them one by one")
     output = folder / "encoded"
@@ -47,16 +57,47 @@ def encode_again(paths: list[Path], source: Source, folder: Path) -> Path:
     return output
 
 
-def _stated(path: Path) -> list[dict[str, Any]]:
-    """Return the options of every encode that went into a dataset."""
+def _manifest(path: Path) -> Manifest:
     from packcli.shards.manifest import NAME, read_manifest
 
     if not (path / NAME).is_file():
         raise InputError(f"{path}: no manifest, so nothing says how its records were encoded")
-    manifest = read_manifest(path)
-    if manifest.kind == "encoded":
-        return [manifest.options]
-    return [one["options"] for one in manifest.inputs]
+    return read_manifest(path)
+
+
+def _check_model(path: Path, manifest: Manifest, model: Path) -> None:
+    """Tell another model before every sample is told to be changed.
+
+    Raises:
+        InputError: its family, its facts or its tokenizer are not those of the dataset.
+    """
+    from packcli.families import open_family
+    from packcli.shards.manifest import file_sha256
+
+    made, named = manifest.model.to_json(), open_family(model).facts.to_json()
+    names = [name for name in (*made, *named) if name not in _ASKED_FOR]
+    unlike = [
+        f"{name} {made.get(name)} there, {named.get(name)} here"
+        for name in dict.fromkeys(names)
+        if made.get(name) != named.get(name)
+    ]
+    file, files = model / _TOKENIZER, manifest.settings.get("files", {})
+    if files.get(_TOKENIZER) != (file_sha256(file) if file.is_file() else None):
+        unlike.append(f"another {_TOKENIZER}")
+    if unlike:
+        told = "; ".join(unlike)
+        raise InputError(
+            f"{path}: made with another model than {model} ({told}); name its own with --model"
+        )
+
+
+def _encodes(options: dict[str, Any], inputs: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield the options of encode, which a dataset that was packed names with its inputs."""
+    made = [one for one in inputs if "options" in one]
+    for one in made:
+        yield from _encodes(one["options"], one.get("inputs", []))
+    if not made:
+        yield options
 
 
 def _options(stated: dict[str, Any]) -> EncodeOptions:

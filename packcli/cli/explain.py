@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import click
 
 from packcli.cli.bundled import bundled
 from packcli.contract.errors import EnvironmentLacksError
+
+_MODEL = "sample_data/models/qwen2_5_vl"
 
 
 @click.command(
@@ -32,22 +35,32 @@ def command(code: str | None) -> None:
     elif code in REJECTIONS:
         click.echo(f"{code}\n  a record is rejected when {REJECTIONS[code]}")
         click.echo(f"  remedy   {REMEDIES[code]}")
-        _show_example(f"bad_records/{code}", "{}/input.jsonl")
+        _show_example(f"bad_records/{code}", f"packcli lint {{}}/input.jsonl --model {_MODEL}")
     else:
         raise click.BadParameter(f"{code!r} is no code; `packcli explain` lists them")
 
 
 def _show_example(name: str, form: str) -> None:
-    """Name the bundled example of a code, where there is one."""
+    """Print a command that runs on the bundled example of a code, from where the user is."""
     try:
-        folder = bundled("sample_data") / name
+        samples = bundled("sample_data")
     except EnvironmentLacksError:
         return
+    folder = samples / name
     if not folder.is_dir():
+        click.echo("  example  none: no file that comes with packcli earns it")
         return
-    here = Path.cwd()
-    shown = folder.relative_to(here) if folder.is_relative_to(here) else folder
     flags = folder / "args.json"
     given = json.loads(flags.read_text(encoding="utf-8")) if flags.is_file() else {}
-    more = [f"--{flag.replace('_', '-')} {value}" for flag, value in given.items()]
-    click.echo(f"  example  {' '.join([form.format(shown), *more])}")
+    words = [word.format(folder) for word in form.split(" ")]
+    for flag, value in given.items():
+        words += [f"--{flag.replace('_', '-')}", str(value)]
+    click.echo(f"  example  {shlex.join(_located(word, samples) for word in words)}")
+
+
+def _located(word: str, samples: Path) -> str:
+    """Say where a bundled file lies, seen from the working directory."""
+    inside = word.startswith(f"{samples.name}/")
+    path = samples.parent / word if inside else Path(word)
+    here = Path.cwd()
+    return path.relative_to(here).as_posix() if path.is_relative_to(here) else str(path)

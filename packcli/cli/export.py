@@ -12,6 +12,7 @@ import click
 from packcli.cli.progress import as_json, no_progress, progress
 
 if TYPE_CHECKING:
+    from packcli.export.media_roots import Roots
     from packcli.export.run import ExportSummary
 
 _EPILOG = """\b
@@ -34,6 +35,20 @@ class _Targets(click.ParamType[str]):
         return value
 
 
+class _Root(click.ParamType[tuple[str, Path]]):
+    """A folder, or the folder of an input."""
+
+    name = "[NAME=]FOLDER"
+
+    def convert(
+        self, value: str, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, Path]:
+        name, _, folder = ("", "", value) if Path(value).is_dir() else value.rpartition("=")
+        if not Path(folder).is_dir():
+            self.fail(f"{folder!r} is no folder", param, ctx)
+        return name, Path(folder)
+
+
 @click.command(epilog=_EPILOG)
 @click.argument("path", required=False, type=click.Path(path_type=Path))
 @click.option("--to", "target", type=_Targets(), help="The trainer to write for; see --list.")
@@ -46,8 +61,12 @@ class _Targets(click.ParamType[str]):
 )
 @click.option(
     "--media-root",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="Folder of relative media paths.",
+    "media_roots",
+    multiple=True,
+    type=_Root(),
+    metavar="[NAME=]FOLDER",
+    help="Folder of relative media paths; once for each input as NAME=FOLDER, by the name in "
+    "sample_sources.",
 )
 @click.option(
     "--pad-to", type=click.IntRange(1), help="Tokens of equally long rows.  [default: capacity]"
@@ -72,7 +91,7 @@ def command(
     output: Path | None,
     *,
     records: tuple[Path, ...],
-    media_root: Path | None,
+    media_roots: tuple[tuple[str, Path], ...],
     pad_to: int | None,
     pad_token: int,
     shard_size: int,
@@ -100,7 +119,7 @@ def command(
             output,
             overwrite=overwrite,
             records=records,
-            media_root=media_root,
+            media_root=_roots(dict(media_roots)),
             pad_to=pad_to,
             pad_token=pad_token,
             shard_bytes=shard_size * 2**20,
@@ -111,6 +130,12 @@ def command(
     if not summary.samples:
         click.echo("packcli: no sample could be exported", err=True)
         sys.exit(1)
+
+
+def _roots(told: dict[str, Path]) -> Roots:
+    if "" in told and len(told) > 1:
+        raise click.UsageError("--media-root is one FOLDER, or NAME=FOLDER for each input.")
+    return told.get("", told or None)
 
 
 def _list() -> str:
@@ -127,11 +152,13 @@ def _list() -> str:
 
 def _describe(summary: ExportSummary) -> str:
     """Say in a few lines what was written, what was not, and what the trainer needs to know."""
-    packs = f"{summary.samples:,} samples of {summary.packs:,} packs"
+    noun = "pack" if summary.packs == 1 else "packs"
+    packs = f"{summary.samples:,} samples of {summary.packs:,} {noun}"
     lines = [f"exported {packs} to {summary.output}"]
     for reason, count in sorted(summary.refused.items()):
         shown = ", ".join(summary.examples[reason])
         more = ", …" if count > len(summary.examples[reason]) else ""
         lines.append(f"refused  {count:,} ({shown}{more}): {reason}")
-    lines += [f"set      {name}: {json.dumps(value)}" for name, value in summary.recipe.items()]
+    recipe = summary.recipe if summary.samples else {}
+    lines += [f"set      {name}: {json.dumps(value)}" for name, value in recipe.items()]
     return "\n".join(lines)

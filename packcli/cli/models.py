@@ -7,6 +7,10 @@ from pathlib import Path
 from packcli.contract.errors import InputError
 
 _FILES = ["*.json", "*.jinja", "merges.txt", "vocab.json"]
+_REMEDY = (
+    "check the name, the network and HF_HUB_OFFLINE, log in with `hf auth login` if it is gated, "
+    "or name a folder with the model's files"
+)
 
 
 def model_directory(name: str) -> Path:
@@ -22,13 +26,21 @@ def model_directory(name: str) -> Path:
     if path.is_dir():
         return path
     if name.count("/") != 1 or name.startswith((".", "/", "~")):
-        raise InputError(f"{name}: no such model directory")
+        raise InputError(
+            f"{name}: no such model directory; name a folder with config.json and tokenizer.json, "
+            "or a repository on the hub as OWNER/NAME"
+        )
     from huggingface_hub import snapshot_download
 
     try:
         return Path(snapshot_download(name, allow_patterns=_FILES))
     except Exception as error:
-        reason = " ".join(str(error).split())[:200]
         raise InputError(
-            f"{name}: no such folder, and not to be had from the hub: {reason}"
+            f"{name}: no such folder, and not to be had from the hub ({_reason(error)}); {_REMEDY}"
         ) from error
+
+
+def _reason(error: Exception) -> str:
+    """Keep the first sentence of what the hub's library says."""
+    told = " ".join(str(error).split()).partition(". ")[0].removesuffix(".")
+    return f"{type(error).__name__}: {told}" if told else type(error).__name__

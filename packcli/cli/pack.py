@@ -78,7 +78,8 @@ def command(
 ) -> None:
     """Bin-pack samples by length into shards with cu_seqlens.
 
-    Each INPUT is an encoded dataset, made with one model and the same options. Nothing is cut:
+    Each INPUT is an encoded dataset, made with one model and the same options, or a packed one,
+    whose samples are packed anew without its padding. Nothing is cut:
     a sample longer than the capacity is a line of OUTPUT/rejected.jsonl. A mixture names epochs:
     A:2.0 B:0.5 uses all of A twice and a half of B, drawn and shuffled by --seed.
     """
@@ -130,6 +131,11 @@ def describe(summary: PackSummary) -> str:
         f"packed   {samples} into {packs} of {summary.capacity:,} to {summary.output}",
         f"fill     {100 * summary.fill:.2f} %; {bound}{optimal}",
     ]
+    if summary.ranks > 1:
+        longer = 100 * (summary.imbalance - 1)
+        lines.append(
+            f"balance  steps of {summary.ranks} ranks take {longer:.2f} % longer than equal shares"
+        )
     if summary.padding:
         share = 100 * summary.padding / (summary.tokens + summary.padding)
         lines.append(f"padding  {counted(summary.padding, 'tokens')}, {share:.2f} % of all")

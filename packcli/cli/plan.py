@@ -81,6 +81,8 @@ def command(
     options = [plan_options(tokens, flags) for tokens in capacity]
     if output is not None and len(options) > 1:
         raise click.UsageError("-o writes one plan: give one capacity")
+    if output is not None and output.suffix not in {".parquet", ".json"}:
+        raise click.UsageError(f"{output}: a plan is a .parquet or .json file; name it so")
     paths, epochs = weighed(sources)
     plans = _plans(paths, epochs, options, (output, column))
     if as_json:
@@ -123,4 +125,7 @@ def _table(plans: list[Plan]) -> str:
         f"{100 * plan.fill:>7.2f}% {plan.rejected.size + plan.zero.size:>9,}"
         for plan in plans
     ]
+    if plans[0].ranks > 1:
+        waits = ["imbalance", *(f"{100 * (plan.imbalance - 1):>8.2f}%" for plan in plans)]
+        rows = [f"{row}  {wait}" for row, wait in zip(rows, waits, strict=True)]
     return "\n".join(rows)

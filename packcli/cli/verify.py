@@ -13,7 +13,7 @@ import click
 from packcli.cli.models import model_directory
 from packcli.cli.progress import as_json
 from packcli.cli.reports import FORMATS, Format, render
-from packcli.contract.errors import UsageError
+from packcli.contract.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     from packcli.contract.model import ModelFacts
@@ -138,6 +138,8 @@ def command(
         _summarise(verdict)
     if not verdict.passed:
         sys.exit(1)
+    if lacks := verdict.skipped.get("sample.extra"):
+        raise InputError(f"nothing was compared with --input or --against: {lacks}")
 
 
 def _levels(level: str, model: str | None, flags: dict[str, Any]) -> dict[str, Any]:

@@ -192,6 +192,7 @@ def _rejected(samples: Packs, options: PlanOptions) -> list[dict[str, Any]]:
         (need.patches, options.max_patches, "patches, --max-patches"),
     )
     names = (samples.columns[name].tolist() for name in ("sample_ids", "sample_sources"))
+    digests = [digest.tobytes().hex() for digest in samples.columns["sample_digests"]]
     lines: list[dict[str, Any]] = []
     for number, (name, source) in enumerate(zip(*names, strict=True)):
         over = [
@@ -208,6 +209,7 @@ def _rejected(samples: Packs, options: PlanOptions) -> list[dict[str, Any]]:
                 "id": str(name),
                 "code": "over_pack_length" if need.lengths[number] else "zero_length",
                 "message": f"{source}: {why}; raise the limit, or cut the record in parts",
+                "digest": digests[number],
             }
         )
     return lines

@@ -37,6 +37,8 @@ def read_samples(path: Path, column: str | None = None) -> Samples:
         return _dataset(path)
     if not path.is_file():
         raise InputError(f"{path}: no such file or folder")
+    if _is_records(path):
+        raise InputError(f"{path}: records, no encoded dataset; run `packcli encode` on it first")
     try:
         values = _values(path, column or _COLUMN)
     except (ValueError, OSError, EOFError, OverflowError, RecursionError) as error:
@@ -48,6 +50,11 @@ def read_samples(path: Path, column: str | None = None) -> Samples:
     if values.size and int(values.max()) >= 2**31:
         raise InputError(f"{path}: expected lengths below 2**31, found {int(values.max())}")
     return Samples(values)
+
+
+def _is_records(path: Path) -> bool:
+    """Whether a file is one of encode's, by its name."""
+    return {".jsonl", ".ndjson"} & {*path.suffixes} != set()
 
 
 def _values(path: Path, column: str) -> NDArray[Any]:
@@ -78,7 +85,9 @@ def _parquet(path: Path, column: str) -> NDArray[Any]:
 
 def _dataset(path: Path) -> Samples:
     if not (path / NAME).exists():
-        raise InputError(f"{path}: no {NAME}; name an encoded dataset or a file of lengths")
+        raise InputError(
+            f"{path}: no {NAME}; name a file of lengths, or run `packcli encode` on records first"
+        )
     (manifest,) = open_sources([path])
     media = manifest.model.has_media
     wanted = ["seq_lengths", "num_patches", "image_grid_thw"] if media else ["seq_lengths"]

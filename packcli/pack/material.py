@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from packcli.pack.mixture import check_epochs, drawn_counts, mixed
+from packcli.pack.names import with_names
 from packcli.pack.sources import index
 from packcli.pack.windows import in_order
 
@@ -44,7 +45,7 @@ class Material:
                 "digest": source.digest,
                 "samples": counts[number],
                 "options": source.options,
-                "inputs": source.inputs,
+                "inputs": with_names(source.inputs, self.index.names[number]),
             }
             for number, source in enumerate(self.index.manifests)
         ]

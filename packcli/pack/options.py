@@ -56,7 +56,8 @@ class PlanOptions:
         """Refuse numbers that no plan can keep.
 
         Raises:
-            UsageError: a capacity, limit or count is below 1, a seed below 0, or a word unknown.
+            UsageError: a capacity, limit or count is below 1, a seed below 0, a word unknown, or
+                balance and ranks are not given together.
         """
         for name in _COUNTS:
             value = getattr(self, name)
@@ -67,6 +68,11 @@ class PlanOptions:
         for name, words in (("quality", ("fast", "best")), ("balance", _BALANCES)):
             if getattr(self, name) not in words:
                 raise UsageError(f"{name} is {getattr(self, name)!r}; give one of {words}")
+        if (self.balance == "none") != (self.ranks == 1):
+            raise UsageError(
+                "balance and ranks go together: give --balance attention or vision, and --ranks of "
+                "at least 2"
+            )
         if self.unit > self.capacity:
             told = f"a pack of {self.capacity} tokens holds no multiple of {self.unit}"
             raise UsageError(f"{told}, which padding asks for; raise the capacity")
@@ -124,16 +130,24 @@ class Samples:
             None if self.patches is None else self.patches[numbers],
         )
 
+    def budgets(self, options: PlanOptions) -> dict[str, tuple[NDArray[np.integer], int]]:
+        """What each sample takes of each limited budget, and the budget of a pack, by name."""
+        ones = np.broadcast_to(np.int32(1), self.lengths.shape)
+        budgets = {
+            "tokens": (self.lengths, options.capacity),
+            "samples": (ones, options.max_samples),
+            "images": (self.images, options.max_images),
+            "patches": (self.patches, options.max_patches),
+        }
+        return {
+            name: (need, most)
+            for name, (need, most) in budgets.items()
+            if need is not None and most is not None
+        }
+
     def demands(self, options: PlanOptions) -> list[tuple[NDArray[np.integer], int]]:
         """What each sample takes of each limited budget, and the budget of a pack, tokens first."""
-        ones = np.broadcast_to(np.int32(1), self.lengths.shape)
-        budgets = (
-            (self.lengths, options.capacity),
-            (ones, options.max_samples),
-            (self.images, options.max_images),
-            (self.patches, options.max_patches),
-        )
-        return [(need, most) for need, most in budgets if need is not None and most is not None]
+        return list(self.budgets(options).values())
 
 
 def with_padding(samples: Samples, options: PlanOptions) -> tuple[Samples, PlanOptions]:

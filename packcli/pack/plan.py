@@ -11,7 +11,7 @@ import numpy as np
 from packcli.contract.errors import UsageError
 from packcli.contract.offsets import Offsets
 from packcli.pack import strategies
-from packcli.pack.balance import in_blocks
+from packcli.pack.balance import in_blocks, step_imbalance
 from packcli.pack.bound import bound_of
 from packcli.pack.histogram import index_type
 from packcli.pack.options import Arrangement, PlanOptions, Samples, with_padding
@@ -35,6 +35,8 @@ class Plan:
         lower_bound: packs that no plan can do without.
         sum_sq_len_cv: standard deviation over mean of the packs' sums of squared lengths,
             that is of their attention cost; 0.0 without packs.
+        ranks: packs in a training step; 1 where nothing is balanced.
+        imbalance: time of all steps over that of equal shares; 1.0 is even.
         seconds: time that planning took.
     """
 
@@ -47,6 +49,8 @@ class Plan:
     tokens: int
     lower_bound: int
     sum_sq_len_cv: float
+    ranks: int = 1
+    imbalance: float = 1.0
     seconds: float = 0.0
 
     @property
@@ -82,6 +86,8 @@ class Plan:
             "excess": self.excess,
             "fill": self.fill,
             "sum_sq_len_cv": self.sum_sq_len_cv,
+            "ranks": self.ranks,
+            "imbalance": self.imbalance,
             "seconds": self.seconds,
         }
 
@@ -127,7 +133,9 @@ def make_plan(
         zero=zero,
         tokens=int(samples.lengths.sum(dtype=np.int64)),
         lower_bound=bound_of(padded, within),
-        sum_sq_len_cv=_variation(_attention(arrangement, samples)),
+        sum_sq_len_cv=variation(attention_of(arrangement, samples)),
+        ranks=options.ranks,
+        imbalance=step_imbalance(costs_of(arrangement, samples, options), options.ranks),
         seconds=perf_counter() - started,
     )
 
@@ -187,24 +195,27 @@ def _screen(
     return kept, rejected, zero
 
 
-def _attention(arrangement: Arrangement, samples: Samples) -> NDArray[np.int64]:
+def attention_of(arrangement: Arrangement, samples: Samples) -> NDArray[np.int64]:
     """Return the sum of squared lengths of each pack, tokens squared."""
     return arrangement.totals(np.multiply(samples.lengths, samples.lengths, dtype=np.int64))
+
+
+def costs_of(arrangement: Arrangement, samples: Samples, options: PlanOptions) -> NDArray[np.int64]:
+    """(packs,) int64, what is balanced: attention cost, or ViT patches."""
+    if options.balance == "vision" and samples.patches is not None:
+        return arrangement.totals(samples.patches)
+    return attention_of(arrangement, samples)
 
 
 def _balanced(arrangement: Arrangement, samples: Samples, options: PlanOptions) -> Arrangement:
     """Bring packs into blocks of equal cost, when asked to."""
     if options.balance == "none":
         return arrangement
-    if options.balance == "vision" and samples.patches is not None:
-        costs = arrangement.totals(samples.patches)
-    else:
-        costs = _attention(arrangement, samples)
-    packs = in_blocks(costs, options.ranks, options.seed or 0)
+    packs = in_blocks(costs_of(arrangement, samples, options), options.ranks, options.seed or 0)
     old = Offsets.from_lengths(arrangement.counts)
     return Arrangement(arrangement.order[old.gather(packs)], arrangement.counts[packs])
 
 
-def _variation(costs: NDArray[np.integer]) -> float:
+def variation(costs: NDArray[np.integer]) -> float:
     """Return the standard deviation over the mean."""
     return float(costs.std() / costs.mean()) if costs.size else 0.0

@@ -11,6 +11,7 @@ from packcli.contract.columns import BY_NAME, Axis
 from packcli.contract.errors import InputError
 from packcli.contract.offsets import Offsets
 from packcli.contract.packs import Packs, taken
+from packcli.pack.names import renamed
 from packcli.pack.sources import read_group
 from packcli.shards.reader import Shard
 
@@ -155,4 +156,4 @@ class SampleReader:
         packs = read_group(self._open[1], group.number, self._manifest)
         if packs.members.total != group.count:
             raise InputError(f"{group.path}: changed since it was indexed; pack again")
-        return packs
+        return renamed(packs, group.names)

@@ -14,11 +14,13 @@ import numpy as np
 from packcli import __version__, engine
 from packcli.contract.digests import spell_total
 from packcli.contract.errors import ContractBrokenError, UsageError
+from packcli.pack.balance import step_imbalance
 from packcli.pack.bound import bound_of
 from packcli.pack.fill import WINDOW_TOKENS, cut_shards, fill_shard, window_of
 from packcli.pack.material import gathered
 from packcli.pack.options import Arrangement, with_padding
 from packcli.pack.padding import chosen_padding
+from packcli.pack.plan import attention_of, costs_of, variation
 from packcli.pack.sources import open_sources
 from packcli.pack.stored import stored_chunks
 from packcli.pack.windows import plan_windows
@@ -54,6 +56,8 @@ class PackSummary:
         excess: packs over the bound.
         fill: tokens of samples over what the packs could hold.
         sum_sq_len_cv: variation of the packs' attention cost.
+        ranks: packs in a training step; 1 where nothing is balanced.
+        imbalance: time of all steps over that of equal shares; 1.0 is even.
         windows: portions that were planned on their own; 1 is a plan of the whole dataset.
         shards: shards written.
         seconds: time that planning took.
@@ -72,6 +76,8 @@ class PackSummary:
     excess: int = 0
     fill: float = 0.0
     sum_sq_len_cv: float = 0.0
+    ranks: int = 1
+    imbalance: float = 1.0
     windows: int = 0
     shards: int = 0
     seconds: float = 0.0
@@ -190,9 +196,7 @@ def _planned(
     counts = np.concatenate([np.zeros(0, np.int64), *(chunk.counts for chunk in chunks)])
     placed = samples.take(order)
     bound = bound_of(*with_padding(placed, options))
-    costs = Arrangement(np.arange(order.size), counts).totals(
-        np.multiply(placed.lengths, placed.lengths, dtype=np.int64)
-    )
+    plan = Arrangement(np.arange(order.size), counts)
     tokens = int(placed.lengths.sum(dtype=np.int64))
     summary = PackSummary(
         options.capacity,
@@ -203,7 +207,9 @@ def _planned(
         lower_bound=bound,
         excess=counts.size - bound,
         fill=tokens / (counts.size * options.capacity) if counts.size else 0.0,
-        sum_sq_len_cv=float(costs.std() / costs.mean()) if costs.size else 0.0,
+        sum_sq_len_cv=variation(attention_of(plan, placed)),
+        ranks=options.ranks,
+        imbalance=step_imbalance(costs_of(plan, placed, options), options.ranks),
         windows=len(chunks) if stored is None else 1,
         seconds=seconds,
         output=str(writing.output),

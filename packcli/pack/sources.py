@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,9 +13,10 @@ from packcli.contract.errors import InputError
 from packcli.contract.packs import Packs, carried_columns
 from packcli.contract.padding import SAMPLE_NAMES, named_padding, without_padding
 from packcli.pack.likeness import check_alike
+from packcli.pack.names import told_apart
 from packcli.pack.options import Samples
 from packcli.shards.directory import DATA, SUCCESS
-from packcli.shards.manifest import Manifest, read_manifest
+from packcli.shards.manifest import NAME, Manifest, read_manifest
 from packcli.shards.reader import Shard
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class RowGroup:
         number: which row group of it.
         first: number of its first sample, over all inputs.
         count: its samples.
+        names: new names of the inputs that its samples are from, by old ones.
     """
 
     dataset: int
@@ -47,6 +49,7 @@ class RowGroup:
     number: int
     first: int
     count: int
+    names: dict[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,11 +60,13 @@ class Index:
         manifests: of each input.
         groups: row groups, in the order of the samples' numbers.
         samples: what each sample takes of a pack's budgets.
+        names: for each input new names of what it was made from, by old ones.
     """
 
     manifests: list[Manifest]
     groups: list[RowGroup]
     samples: Samples
+    names: list[dict[str, str]]
 
     def groups_of(self, dataset: int) -> list[RowGroup]:
         """List the row groups of one input."""
@@ -79,13 +84,18 @@ def open_sources(paths: Sequence[Path]) -> list[Manifest]:
     """Read the manifests of datasets that are to be packed together.
 
     Raises:
-        InputError: a dataset is incomplete, or they are not alike, naming the fields.
+        InputError: a dataset is incomplete or a mixture, or they are not alike, naming the fields.
     """
     manifests: list[Manifest] = []
     for path in paths:
+        if not (path / NAME).is_file():
+            raise InputError(f"{path}: no encoded dataset; run `packcli encode` on records first")
         manifest = read_manifest(path)
         if not (path / SUCCESS).exists():
             raise InputError(f"{path}: not complete (no {SUCCESS}); run encode again to resume")
+        if manifest.options.get("epochs"):
+            told = "a mixture, which repeats samples or leaves some out"
+            raise InputError(f"{path}: {told}; pack the encoded datasets that it was made from")
         manifests.append(manifest)
     check_alike(paths, manifests)
     return manifests
@@ -100,9 +110,11 @@ def index(paths: Sequence[Path], manifests: list[Manifest], *, media: bool) -> I
         media: read images and patches of each sample too.
 
     Raises:
-        InputError: a shard is not the one that the manifest names, or lacks a column.
+        InputError: a shard is not the one that the manifest names, or lacks a column; or no
+            folder tells inputs of one name apart.
     """
     media = media and manifests[0].model.has_media
+    names = told_apart(paths, manifests)
     groups: list[RowGroup] = []
     parts = [Samples(*(np.zeros(0, np.int32),) * (3 if media else 1))]
     for dataset, (path, manifest) in enumerate(zip(paths, manifests, strict=True)):
@@ -113,11 +125,11 @@ def index(paths: Sequence[Path], manifests: list[Manifest], *, media: bool) -> I
             found, ends = _shard_samples(shard, manifest, media=media)
             before = groups[-1].first + groups[-1].count if groups else 0
             groups += [
-                RowGroup(dataset, shard.path, number, before + start, stop - start)
+                RowGroup(dataset, shard.path, number, before + start, stop - start, names[dataset])
                 for number, (start, stop) in enumerate(itertools.pairwise(ends.tolist()))
             ]
             parts.append(found)
-    return Index(manifests, groups, _joined(parts))
+    return Index(manifests, groups, _joined(parts), names)
 
 
 def _shard_samples(

@@ -11,6 +11,7 @@ import numpy as np
 from packcli.contract.errors import InputError
 from packcli.pack.options import Arrangement, PlanOptions, with_padding
 from packcli.pack.plan import make_plan
+from packcli.pack.plan_document import FORMAT, PlanDocument
 from packcli.pack.windows import Chunk, cut_packs
 from packcli.shards.plan_file import SampleTable, read_plan, write_plan
 
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from packcli.pack.material import Material
     from packcli.pack.options import Samples
     from packcli.pack.plan import Plan
-
-FORMAT = "packcli-plan/1"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,7 +118,8 @@ def stored_chunks(stored: StoredPlan, material: Material, window_tokens: int) ->
     """Cut a stored plan into what is filled at once; what it leaves out goes with the first.
 
     Raises:
-        InputError: the plan repeats a sample, or leaves out one that could be packed.
+        InputError: the plan repeats a sample, leaves out one that could be packed, or has a pack
+            over one of its own budgets.
     """
     samples, uses = material.index.samples, material.uses.numbers
     given = np.bincount(uses, minlength=len(samples))
@@ -133,11 +133,33 @@ def stored_chunks(stored: StoredPlan, material: Material, window_tokens: int) ->
         fits &= need <= most
     if fits.any():
         raise InputError(f"the plan leaves out {int(fits.sum())} samples that fit; plan again")
-    totals = Arrangement(stored.order, stored.counts).totals(samples.lengths)
+    plan = Arrangement(stored.order, stored.counts)
+    _check_budgets(plan, samples, stored.options)
+    totals = plan.totals(samples.lengths)
     chunks = cut_packs(stored.order, stored.counts, totals, window_tokens)
     if left.size:
         chunks.insert(0, Chunk(uses[:0], stored.counts[:0], left))
     return chunks
+
+
+def _check_budgets(plan: Arrangement, samples: Samples, options: PlanOptions) -> None:
+    """Refuse packs that exceed what the plan says that a pack may hold.
+
+    Raises:
+        InputError: naming the first such pack.
+    """
+    if not samples.lengths[plan.order].all():
+        raise InputError("the plan packs a sample without tokens; plan again")
+    padded, within = with_padding(samples, options)
+    for what, (need, most) in padded.budgets(within).items():
+        totals = plan.totals(need)
+        over = np.flatnonzero(totals > most)
+        if over.size:
+            first = int(over[0])
+            raise InputError(
+                f"pack {first} of the plan holds {int(totals[first])} {what}, its options allow "
+                f"{most}; plan again"
+            )
 
 
 def plan_lengths(samples: Samples, options: PlanOptions) -> tuple[Plan, StoredPlan]:
@@ -185,20 +207,11 @@ def read_stored(path: Path) -> StoredPlan:
     """Read a plan back.
 
     Raises:
-        InputError: it is none.
+        InputError: it is none, or a field of it is of another type or out of range.
     """
     about, order, counts = read_plan(path)
     try:
-        if about["format"] != FORMAT:
-            raise InputError(f"{path}: format {about['format']!r}, this packcli reads {FORMAT}")
-        epochs = about["epochs"]
-        return StoredPlan(
-            PlanOptions(**about["options"]),
-            None if epochs is None else tuple(float(each) for each in epochs),
-            list(about["inputs"]),
-            order,
-            counts,
-            dict(about["plan"]),
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{path}: not a plan of packcli: {error!r}; plan again") from error
+        told = PlanDocument.checked(about)
+    except ValueError as error:
+        raise InputError(f"{path}: not a plan of this packcli: {error}; plan again") from None
+    return StoredPlan(told.options, told.epochs, told.inputs, order, counts, told.summary)

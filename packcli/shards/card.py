@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from packcli.contract.columns import columns_for
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 _FRONT = """\
 ---
 configs:
-- config_name: default
+- config_name: {name}
   data_files:
   - split: train
     path: data/*.parquet
@@ -47,7 +48,7 @@ for batch in loader:
     loss = model(**batch, use_cache=False).loss  # without it sdpa ignores the boundaries
 ```
 
-Hugging Face Trainer, with the same `dataset` and `collator`:
+Hugging Face Trainer, with the same `dataset` and `collator` (needs `pip install accelerate`):
 
 ```python
 from transformers import Trainer, TrainingArguments
@@ -138,7 +139,17 @@ def _card(manifest: Manifest, lines: list[str], loaders: list[str]) -> str:
         "|---|---|---|",
         *columns,
     ]
-    return _FRONT.format(kind=manifest.kind) + "\n".join(body) + "\n"
+    front = _FRONT.format(kind=manifest.kind, name=config_name(manifest))
+    return front + "\n".join(body) + "\n"
+
+
+def config_name(manifest: Manifest) -> str:
+    """Name the rows by their bytes: `datasets` caches rows by the folder's last name and by this.
+
+    Two folders `packed`, or one that is written anew, would else be given each other's rows.
+    """
+    state = sha256("".join(shard.sha256 for shard in manifest.shards).encode())
+    return f"{manifest.kind}-{state.hexdigest()[:16]}"
 
 
 def _made(manifest: Manifest) -> list[str]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _KEY = b"packcli_plan"
 _ROWS = 1 << 20  # rows of the file that are put together at once
-_IDS = "sample_ids"
+_INT64_MAX = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,17 +137,27 @@ def read_plan(path: Path) -> tuple[dict[str, Any], NDArray[np.integer], NDArray[
     """
     try:
         if path.suffix == ".json":
-            about = json.loads(path.read_text(encoding="utf-8"))
-            packs = about.pop("packs")
-            order = np.array([number for pack in packs for number in pack], dtype=np.int64)
-            counts = np.array([len(pack) for pack in packs], dtype=np.int64)
+            about, order, counts = _read_lists(path)
         else:
             about, order, counts = _read_rows(path)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(f"{path}: no plan can be read: {error}; plan again") from error
     if counts.size and (int(counts.min()) < 1 or int(order.min()) < 0):
         raise InputError(f"{path}: packs or samples are missing from the plan; plan again")
     return about, order, counts
+
+
+def _read_lists(path: Path) -> tuple[dict[str, Any], NDArray[np.int64], NDArray[np.int64]]:
+    about = json.loads(path.read_text(encoding="utf-8"))
+    packs = about.pop("packs", None) if isinstance(about, dict) else None
+    if not isinstance(packs, list) or not all(isinstance(pack, list) for pack in packs):
+        raise ValueError("it has no list of packs, which are lists of sample numbers")
+    numbers = [number for pack in packs for number in pack]
+    # numpy would cut a fraction off, and takes true for 1
+    strange = (n for n in numbers if type(n) is not int or abs(n) > _INT64_MAX)
+    if (wrong := next(strange, None)) is not None or None in numbers:
+        raise ValueError(f"{json.dumps(wrong):.40} is no sample number")
+    return about, np.array(numbers, np.int64), np.array([len(pack) for pack in packs], np.int64)
 
 
 def _read_rows(path: Path) -> tuple[dict[str, Any], NDArray[np.int64], NDArray[np.int64]]:
@@ -157,4 +167,6 @@ def _read_rows(path: Path) -> tuple[dict[str, Any], NDArray[np.int64], NDArray[n
     pack = cells["pack"].values
     if np.any(np.diff(pack) < 0):
         raise ValueError("its rows are not in pack order")
+    if pack.size and not 0 <= pack[0] <= pack[-1] < pack.size:
+        raise ValueError("it has numbers of packs that no row names")
     return about, cells["sample"].values, np.bincount(pack).astype(np.int64)

@@ -1,6 +1,7 @@
 """What commands print, and where options come from."""
 
 import json
+import shlex
 import shutil
 
 import pytest
@@ -14,7 +15,12 @@ ENCODE = {
 }  # fmt: skip
 PLAN = {
     "capacity", "strategy", "samples", "rejected", "packs", "tokens", "lower_bound", "excess",
-    "fill", "sum_sq_len_cv", "seconds",
+    "fill", "sum_sq_len_cv", "ranks", "imbalance", "seconds",
+}  # fmt: skip
+
+NO_EXAMPLE = {
+    "isolation.control", "image_mode_unsupported", "media_remote_failed", "over_pack_length",
+    "zero_length", "worker_crash",
 }  # fmt: skip
 
 
@@ -121,6 +127,22 @@ def test_explain_knows_every_code(call):
         assert "\n  remedy   " in ended.out
     assert REMEDIES.keys() == REJECTIONS.keys()
     assert REMEDIES["over_length"] in call("explain", "over_length").out
+
+
+@pytest.mark.parametrize("code", [*BY_CODE, *REJECTIONS])
+def test_examples_of_explain_run_where_the_user_is(call, code, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    told = call("explain", code).out.partition("\n  example  ")[2].strip()
+    if told.startswith("none: "):
+        assert code in NO_EXAMPLE
+        return
+    name, *arguments = shlex.split(told)
+    assert name == "packcli"
+    if "model" in arguments:
+        pytest.importorskip("transformers")
+    ended = call(*arguments)
+    assert ended.status == 1, ended.err
+    assert f" {code}" in ended.out
 
 
 def test_schema_prints_json(call, root):

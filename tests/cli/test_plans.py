@@ -1,6 +1,7 @@
 """`plan -o`, `pack --plan` and mixtures on the command line."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,6 +34,54 @@ def test_flags_beside_a_plan_are_refused(call, encoded, tmp_path):
 def test_one_plan_is_written_at_a_time(call, encoded, tmp_path):
     ended = call("plan", encoded(), "--capacity", "1,2", "-o", tmp_path / "plan.json")
     assert (ended.status, "one capacity" in ended.err) == (2, True)
+
+
+@pytest.mark.parametrize("name", ["plan.csv", "plan", "plan.parquet.gz"])
+def test_a_plan_is_parquet_or_json(call, encoded, tmp_path, name):
+    ended = call("plan", encoded(), "-o", tmp_path / name)
+    assert (ended.status, "a plan is a .parquet or .json file" in ended.err) == (2, True)
+    assert not (tmp_path / name).exists()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("plan", "chats.jsonl"),
+        ("plan", "chats.jsonl", "-o", "p.json"),
+        ("pack", "chats.jsonl", "-o", "x"),
+        ("plan", "."),
+        ("pack", ".", "-o", "../x"),
+    ],
+)
+def test_records_are_no_encoded_dataset(call, sample_data, tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(sample_data / "chats.jsonl", tmp_path)
+    ended = call(*command)
+    assert ended.status == 3
+    assert "run `packcli encode` on" in ended.err
+    assert [path.name for path in tmp_path.iterdir()] == ["chats.jsonl"]
+
+
+@pytest.mark.parametrize("flags", [("--balance", "attention"), ("--ranks", "4")])
+@pytest.mark.parametrize("command", ["plan", "pack"])
+def test_balance_needs_ranks_and_ranks_need_balance(call, encoded, tmp_path, command, flags):
+    output = ["-o", tmp_path / "x"] if command == "pack" else []
+    ended = call(command, encoded(), *output, *flags)
+    assert ended.status == 2
+    assert "--balance attention or vision, and --ranks of at least 2" in ended.err
+
+
+def test_the_balance_of_steps_is_printed(call, encoded, tmp_path):
+    flags = ["--capacity", "1024", "--balance", "attention", "--ranks", "4"]
+    (plan,) = call("plan", encoded(), *flags, "--json").document["plans"]
+    longer = f"{100 * (plan['imbalance'] - 1):.2f}"
+    assert plan["imbalance"] > 1
+    head, row = call("plan", encoded(), *flags).out.splitlines()
+    assert (head.split()[-1], row.split()[-1]) == ("imbalance", f"{longer}%")
+    packed = call("pack", encoded(), "-o", tmp_path / "x", *flags).out
+    assert f"\nbalance  steps of 4 ranks take {longer} % longer than equal shares\n" in packed
+    assert "imbalance" not in call("plan", encoded()).out
+    assert "\nbalance " not in call("pack", encoded(), "-o", tmp_path / "y").out
 
 
 def test_lengths_are_one_source(call, tmp_path):

@@ -19,7 +19,8 @@ from packcli.pack.plan import make_plan
 
 STRATEGIES = strategies.names()
 KEYS = (
-    "capacity strategy samples rejected packs tokens lower_bound excess fill sum_sq_len_cv seconds"
+    "capacity strategy samples rejected packs tokens lower_bound excess fill sum_sq_len_cv "
+    "ranks imbalance seconds"
 )
 
 
@@ -34,12 +35,11 @@ def test_the_shelf():
     lengths=st.lists(st.integers(0, 30)),
     capacity=st.integers(1, 25),
     seed=st.none() | st.integers(0, 3),
-    balance=st.sampled_from(["none", "attention"]),
-    ranks=st.integers(1, 4),
+    blocks=st.sampled_from([("none", 1), ("attention", 2), ("attention", 4)]),
 )
 @settings(max_examples=150, deadline=None)
-def test_every_sample_is_placed_once_or_counted(strategy, lengths, capacity, seed, balance, ranks):
-    options = PlanOptions(capacity, strategy, seed=seed, balance=balance, ranks=ranks)
+def test_every_sample_is_placed_once_or_counted(strategy, lengths, capacity, seed, blocks):
+    options = PlanOptions(capacity, strategy, seed=seed, balance=blocks[0], ranks=blocks[1])
     plan = make_plan(lengths, options)
     sizes = np.array(lengths, dtype=np.int64)
     everyone = np.concatenate([plan.order, plan.rejected, plan.zero])
@@ -102,7 +102,7 @@ def test_summary():
     assert summary.pop("seconds") > 0
     costs = np.array([100, 52, 38])
     assert summary.pop("sum_sq_len_cv") == pytest.approx(costs.std() / costs.mean(), rel=1e-12)
-    assert list(summary.values()) == [10, "binpack", 6, 2, 3, 30, 3, 0, 1.0]
+    assert list(summary.values()) == [10, "binpack", 6, 2, 3, 30, 3, 0, 1.0, 1, 1.0]
 
 
 def test_lengths_may_be_of_any_whole_type():
@@ -141,7 +141,24 @@ def test_options_that_no_plan_can_keep(options):
         PlanOptions(**options)
 
 
-@pytest.mark.parametrize("options", [{"max_images": 2}, {"max_patches": 2}, {"balance": "vision"}])
+@pytest.mark.parametrize("options", [{"balance": "attention"}, {"ranks": 4}])
+def test_balance_and_ranks_go_together(options):
+    with pytest.raises(UsageError, match="balance and ranks go together: give --balance"):
+        PlanOptions(**options)
+
+
+def test_the_imbalance_of_steps_is_told():
+    # steps of 2 packs: 10 and 10, 6 and 4 tokens; 100 + 36 squares over 100 + 26
+    plan = make_plan([4, 10, 6, 10], PlanOptions(10, balance="attention", ranks=2, max_samples=1))
+    assert plan.imbalance == plan.to_json()["imbalance"] == 136 / 126
+    assert make_plan([4, 10], PlanOptions(10)).imbalance == 1.0
+    patches = PlanOptions(10, balance="vision", ranks=2, max_samples=1)
+    assert make_plan([9, 9], patches, patches=[12, 4]).imbalance == 12 / 8
+
+
+@pytest.mark.parametrize(
+    "options", [{"max_images": 2}, {"max_patches": 2}, {"balance": "vision", "ranks": 2}]
+)
 def test_an_option_whose_column_is_missing(options):
     with pytest.raises(UsageError, match="plan an encoded dataset"):
         make_plan([1, 2], PlanOptions(**options))

@@ -5,6 +5,7 @@ import shutil
 from collections import Counter
 from dataclasses import replace
 from functools import partial
+from hashlib import sha256
 
 import numpy as np
 import pytest
@@ -254,7 +255,10 @@ def test_several_inputs_become_one_dataset(encode_lines, packing):
     ids = [read(path).columns["sample_ids"].tolist() for path in (first, second, output)]
     assert ids[2] == ids[0] + ids[1]
     assert [source["samples"] for source in read_manifest(output).inputs] == [30, 54]
-    # both inputs are called chat.jsonl, so their sources are equal line by line
+    # both inputs are called chat.jsonl
+    names = ["one-encoded/chat.jsonl", "two-encoded/chat.jsonl"]
+    told = [source.rpartition(":")[0] for source in read(output).columns["sample_sources"]]
+    assert told == [names[0]] * 30 + [names[1]] * 54
     assert verify([output], kernel=KernelOptions(sample=2)).findings == []
 
 
@@ -288,7 +292,7 @@ def test_an_incomplete_input_is_refused(encoded, tmp_path):
     with pytest.raises(InputError, match="not complete"):
         pack([copy], BINPACK, Writing(tmp_path / "out"))
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="no manifest"):
+    with pytest.raises(InputError, match="run `packcli encode` on records first"):
         pack([tmp_path / "empty"], BINPACK, Writing(tmp_path / "out"))
     assert not (tmp_path / "out").exists()
 
@@ -385,10 +389,29 @@ def test_the_card_counts(packed):
     card = (packed / "README.md").read_text(encoding="utf-8")
     counts = read_manifest(packed).counts
     assert f"{counts['packs']} packs of at most 2,048 tokens, 84 samples, 13,871 tokens" in card
-    assert card.startswith("---\nconfigs:\n")
+    shards = "".join(entry.sha256 for entry in read_manifest(packed).shards)
+    name = f"packed-{sha256(shards.encode()).hexdigest()[:16]}"
+    assert card.startswith(f"---\nconfigs:\n- config_name: {name}\n")
+    assert "(needs `pip install accelerate`)" in card
     assert all(
         f"| `{column.name}` |" in card for column in columns_for(read_manifest(packed).model)
     )
+
+
+def test_folders_of_one_name_load_as_what_they_hold(encode_lines, tmp_path):
+    datasets = pytest.importorskip("datasets")
+
+    def loaded(folder, lines, **writing):
+        pack([encode_lines(lines[0], lines[1])], BINPACK, Writing(folder, **writing))
+        cache = str(tmp_path / "cache")
+        rows = datasets.load_dataset(str(folder), split="train", cache_dir=cache)
+        return [name for row in rows for name in row["sample_ids"]]
+
+    first, second = tmp_path / "x" / "packed", tmp_path / "y" / "packed"
+    ten, twenty = ("ten", slice(10)), ("twenty", slice(10, 30))
+    assert len(loaded(first, ten)) == 10
+    assert len(loaded(second, twenty)) == 20
+    assert len(loaded(first, ("more", slice(10, 45)), overwrite=True)) == 35
 
 
 def test_the_card_says_how_it_was_made(packed):

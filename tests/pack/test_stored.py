@@ -120,6 +120,77 @@ def test_an_edited_plan_is_refused(encoded, tmp_path, change, message):
         filled(tmp_path / "plan.json", [encoded()], tmp_path / "out")
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("max_samples", 1, r"pack 0 of the plan holds \d+ samples, its options allow 1;"),
+        ("max_images", 1, r"pack \d+ of the plan holds \d+ images, its options allow 1;"),
+        ("max_patches", 1, r"pack \d+ of the plan holds \d+ patches, its options allow 1;"),
+        ("capacity", 900, r"pack 0 of the plan holds \d+ tokens, its options allow 900;"),
+        ("pad_sample_multiple", 512, r"pack 0 of the plan holds \d+ tokens, .* allow 1024;"),
+        ("capacity", 1e9, "options.capacity is 1000000000.0, no whole number"),
+        ("capacity", 2**40, "options.capacity is 1099511627776, no whole number"),
+        ("capacity", None, "options.capacity is missing"),
+        ("pad_sample_multiple", True, "options.pad_sample_multiple is True"),
+        ("seed", -1, "options.seed is -1"),
+        ("ranks", 4, "balance and ranks go together"),
+        ("strategy", "foo", "no strategy is called 'foo'"),
+        ("strategy", 3, "options.strategy is 3, no text"),
+        ("quality", "good", "quality is 'good'"),
+        ("speed", 3, "options.speed is no option"),
+    ],
+)
+def test_a_plan_that_breaks_its_own_options_is_refused(encoded, tmp_path, name, value, message):
+    planned(tmp_path / "plan.json", [encoded()])
+    document = json.loads((tmp_path / "plan.json").read_text())
+    document["options"][name] = value
+    (tmp_path / "plan.json").write_text(json.dumps(document))
+    with pytest.raises(InputError, match=message):
+        filled(tmp_path / "plan.json", [encoded()], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"packs": [[10**30]]}, "no sample number"),
+        ({"packs": [[1.5]]}, "1.5 is no sample number"),
+        ({"packs": [[None]]}, "null is no sample number"),
+        ({"packs": [[True]]}, "true is no sample number"),
+        ({"packs": [3]}, "no list of packs"),
+        ({"packs": None}, "no list of packs"),
+        ({"inputs": [3]}, r"inputs\[0\] is 3, no object"),
+        ({"inputs": {}}, r"inputs is \{\}, no list"),
+        ({"inputs": [{"name": "a"}]}, r"inputs\[0\].fingerprint is missing, no text"),
+        ({"epochs": "2"}, "epochs is '2', no list"),
+        ({"epochs": [float("nan")]}, "epochs holds nan"),
+        ({"epochs": ["1"]}, "epochs holds '1', no number"),
+        ({"epochs": [1, 2]}, "epochs has 2 numbers for 1 inputs"),
+        ({"options": 3}, "options is 3, no object"),
+        ({"plan": None}, "plan is missing"),
+        ({"format": ["x"]}, "format .* not packcli-plan/1"),
+    ],
+)
+def test_every_field_of_a_plan_is_checked(encoded, tmp_path, change, message):
+    planned(tmp_path / "plan.json", [encoded()])
+    document = json.loads((tmp_path / "plan.json").read_text()) | change
+    (tmp_path / "plan.json").write_text(json.dumps(document))
+    with pytest.raises(InputError, match=message):
+        read_stored(tmp_path / "plan.json")
+
+
+def test_rows_of_a_plan_name_packs_in_their_order(encoded, tmp_path):
+    planned(tmp_path / "plan.parquet", [encoded()])
+    table = pq.read_table(tmp_path / "plan.parquet")
+    far = np.array(table["pack"].to_numpy())
+    far[-1] = 2**60
+    pq.write_table(
+        table.set_column(0, table.schema.field("pack"), [far]), tmp_path / "plan.parquet"
+    )
+    with pytest.raises(InputError, match="numbers of packs that no row names"):
+        read_stored(tmp_path / "plan.parquet")
+
+
 def test_what_is_no_plan_is_refused(tmp_path, encoded):
     (tmp_path / "list.json").write_text("[1, 2]")
     (tmp_path / "other.json").write_text('{"packs": [[0]], "format": "other"}')

@@ -1,0 +1,101 @@
+"""Names of inputs: files of one name that were encoded apart stay apart in packs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from packcli.contract.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from packcli.contract.packs import Packs
+    from packcli.shards.manifest import Manifest
+
+    Identity = tuple[int | None, str | None]
+
+
+def told_apart(paths: Sequence[Path], manifests: Sequence[Manifest]) -> list[dict[str, str]]:
+    """Rename inputs that share a name without being the same file.
+
+    A file that several datasets were made from keeps one name in all of them.
+
+    Args:
+        paths: the datasets' folders, which the new names are made of.
+        manifests: theirs.
+
+    Returns:
+        For each dataset new names by old ones, of those inputs that get another.
+
+    Raises:
+        InputError: no folder tells them apart.
+    """
+    held = [dict(_files(manifest.inputs)) for manifest in manifests]
+    first: dict[str, dict[Identity, Path]] = {}
+    for path, files in zip(paths, held, strict=True):
+        for name, identity in files.items():
+            first.setdefault(name, {}).setdefault(identity, path)
+    taken = {name for name, versions in first.items() if len(versions) == 1}
+    given: dict[tuple[str, Identity], str] = {}
+    for name, versions in first.items():
+        if len(versions) > 1:
+            names = _with_folders(name, list(versions.values()), taken)
+            given |= {(name, identity): new for identity, new in zip(versions, names, strict=True)}
+            taken.update(names)
+    return [{n: given[n, i] for n, i in files.items() if (n, i) in given} for files in held]
+
+
+def _files(inputs: list[dict[str, Any]]) -> Iterator[tuple[str, Identity]]:
+    """Yield the files that were encoded, from whatever depth they stand in."""
+    for one in inputs:
+        if "name" in one:
+            yield str(one["name"]), (one.get("bytes"), one.get("sha256"))
+        yield from _files(one.get("inputs", []))
+
+
+def _with_folders(name: str, folders: list[Path], taken: set[str]) -> list[str]:
+    """Put as few trailing folders before a name as tell its files apart."""
+    parts = [folder.resolve().parts[1:] for folder in folders]
+    for depth in range(1, max(map(len, parts)) + 1):
+        names = ["/".join([*part[-depth:], name]) for part in parts]
+        if len(set(names)) == len(names) and taken.isdisjoint(names):
+            return names
+    raise InputError(f"{name}: several inputs are called so; rename one, and encode it again")
+
+
+def with_names(inputs: list[dict[str, Any]], names: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Call the inputs of a manifest by their new names."""
+    told: list[dict[str, Any]] = []
+    for one in inputs:
+        more: dict[str, Any] = {}
+        if "name" in one:
+            more["name"] = names.get(one["name"], one["name"])
+        if "inputs" in one:
+            more["inputs"] = with_names(one["inputs"], names)
+        told.append(one | more)
+    return told
+
+
+def renamed(packs: Packs, names: Mapping[str, str]) -> Packs:
+    """Say in samples where they are from by new names.
+
+    Ids that are places follow; digests cover neither, so they stay.
+    """
+    if not names:
+        return packs
+    old = packs.columns["sample_sources"].tolist()
+    ids = packs.columns["sample_ids"].tolist()
+    new: list[str] = []
+    for source in old:
+        file, colon, line = source.rpartition(":")
+        new.append(f"{names.get(file, file)}{colon}{line}")
+    own = [n if i == o else i for i, o, n in zip(ids, old, new, strict=True)]
+    columns = {
+        name: np.array(values, dtype=packs.columns[name].dtype)
+        for name, values in (("sample_sources", new), ("sample_ids", own))
+    }
+    return replace(packs, columns=dict(packs.columns) | columns)
