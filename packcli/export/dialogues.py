@@ -11,12 +11,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from packcli.contract.columns import Axis
 from packcli.export.refusals import UnfitError
-from packcli.shards.media_files import in_file
 from packcli.shards.media_store import is_stored
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from packcli.contract.packs import Packs
 
 _ROLES = {
@@ -30,6 +27,7 @@ _MARKS = {"image": "<image>", "video": "<video>"}
 _RECORD = {"id", "messages", "conversations", "system", "image", "images", "video", "videos"}
 _TURN = {"role", "content", "from", "value"}
 _OWN_WORDS = "train it with packcli.train, which needs no records"
+_FRAMES = "name a video file, or train it with packcli.train"
 
 
 @dataclass(slots=True)
@@ -132,12 +130,6 @@ def take_media(packs: Packs, sample: int, dialogue: Dialogue) -> None:
         named[:] = uris
 
 
-def placed(uri: str, root: Path | None) -> str:
-    """Return the path of a medium; addresses and data stay as they are."""
-    path = uri.removeprefix("file://")
-    return path if root is None or not in_file(path) else str(root / path)
-
-
 def _says(value: object) -> bool:
     return value not in (None, [], {}, "")
 
@@ -147,6 +139,8 @@ def _paths(record: dict[str, Any], kind: str) -> list[str]:
         value = record.get(key)
         if _says(value):
             paths = cast("list[Any]", value if isinstance(value, list) else [value])
+            if any(isinstance(path, list) for path in paths):
+                raise UnfitError("its record has a video that is a list of frames", _FRAMES)
             if not all(isinstance(path, str) for path in paths):
                 raise UnfitError(f"its record has {key} that are no paths", _OWN_WORDS)
             return paths
@@ -195,6 +189,8 @@ def _part(part: object, role: str, dialogue: Dialogue, beside: dict[str, list[st
 def _take(kind: str, uri: object, dialogue: Dialogue, beside: dict[str, list[str]]) -> None:
     if uri is None and beside[kind]:
         uri = beside[kind].pop(0)
+    if isinstance(uri, list):
+        raise UnfitError("its record has a video that is a list of frames", _FRAMES)
     if not isinstance(uri, str):
         raise UnfitError("its record has a place for a medium and no path for it", _OWN_WORDS)
     (dialogue.images if kind == "image" else dialogue.videos).append(uri)

@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import takewhile
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from packcli.contract.errors import InputError, UsageError
+from packcli.export.inputs import only_last_learnt, told_apart
 from packcli.export.refusals import UnfitError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -23,6 +25,11 @@ if TYPE_CHECKING:
 
 _LINES = (".jsonl", ".ndjson")
 _SAME = "give the files that were encoded, unchanged"
+_ANSWERS = ("assistant", "gpt")
+_LAST = (
+    "has several answers and learns the last one only, but the trainer would learn all",
+    "encode without --supervise last, or train it with packcli.train",
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,29 +56,33 @@ class _File:
 class Records:
     """Records by the `file:line` of ``sample_sources``; eight bytes a line in memory.
 
+    A file stands for the inputs whose bytes it has, so two of one name are never mixed up.
+
     Args:
         paths: JSON Lines files that were encoded.
-        manifest: of the dataset; files whose hash it holds must be unchanged.
+        manifest: of the dataset; tells names and hashes of the inputs.
 
     Raises:
         UsageError: no files.
-        InputError: files of another kind, of equal names, or changed since they were encoded.
+        InputError: files of another kind, not those that were encoded, or sources that do not
+            tell inputs apart.
     """
 
     def __init__(self, paths: Sequence[Path], manifest: Manifest) -> None:
         if not paths:
             raise UsageError("this target is made of records: give --records FILE for each input")
-        hashes = dict(_hashes(manifest.inputs))
+        known = told_apart(manifest)
+        self._last = only_last_learnt(manifest)
         self._files: dict[str, _File] = {}
         for path in paths:
             if path.suffix not in _LINES:
-                raise InputError(f"{path}: records are looked up in .jsonl files; convert it")
-            if path.name in self._files:
-                raise InputError(f"{path}: two files are called {path.name}; rename and encode one")
+                message = f"{path}: records are looked up in .jsonl files; convert it, encode that"
+                raise InputError(message)
             starts, digest = _scan(path)
-            if hashes.get(path.name, digest) != digest:
-                raise InputError(f"{path}: changed since it was encoded; {_SAME}")
-            self._files[path.name] = _File(path, starts)
+            names = [name for name, told in known.items() if told == digest]
+            if not names:
+                raise InputError(_stranger(path, known))
+            self._files |= dict.fromkeys(names, _File(path, starts))
 
     def find(self, source: str, name: str) -> dict[str, Any]:
         """Return the record of a sample.
@@ -82,10 +93,11 @@ class Records:
 
         Raises:
             InputError: that file was not given, or has no such line.
-            UnfitError: the line holds another record.
+            UnfitError: the line holds another record, or one whose trainer would learn more than
+                the sample does.
         """
         file, _, line = source.rpartition(":")
-        found = self._files.get(PurePosixPath(file).name)
+        found = self._files.get(file)
         if found is None or not line.isdecimal():
             raise InputError(f"sample {name!r} is from {source!r}: give that file as --records")
         try:
@@ -95,9 +107,36 @@ class Records:
         if not isinstance(record, dict):
             raise UnfitError("its record is no JSON object", _SAME)
         told = cast("dict[str, Any]", record)
-        if told.get("id") not in (None, "") and name not in (str(told["id"]), source):
-            raise UnfitError("its record has another id", _SAME, repr(told["id"]))
+        # encode names a sample by its source where the record has no id
+        own = told.get("id")
+        named = isinstance(own, str | int | float) and own != ""
+        if name != (str(own) if named else source):
+            raise UnfitError("its record has another id", _SAME, repr(own))
+        if self._last and _answers(told) > 1:
+            raise UnfitError(*_LAST)
         return told
+
+
+def _answers(record: dict[str, Any]) -> int:
+    turns: Any = record.get("messages") or record.get("conversations")
+    listed = cast("list[Any]", turns if isinstance(turns, list) else [])
+    roles = [turn.get("role", turn.get("from")) for turn in listed if isinstance(turn, dict)]
+    return sum(role in _ANSWERS for role in roles)
+
+
+def _stranger(path: Path, known: dict[str, str]) -> str:
+    """Say of a file that none of the inputs has its bytes, and which it may have been."""
+    names = [name for name in known if PurePosixPath(name).name == path.name]
+    closest = max(names, key=lambda name: _shared(name, path), default=None)
+    if closest is None:
+        return f"{path}: is none of the inputs ({', '.join(known)}); {_SAME}"
+    return f"{path}: is not {closest}, or changed since it was encoded; {_SAME}"
+
+
+def _shared(name: str, path: Path) -> int:
+    """Count trailing parts that a name and a path share."""
+    pairs = zip(reversed(PurePosixPath(name).parts), reversed(path.absolute().parts), strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _scan(path: Path) -> tuple[NDArray[np.int64], str]:
@@ -112,11 +151,3 @@ def _scan(path: Path) -> tuple[NDArray[np.int64], str]:
             place += len(block)
     found = np.concatenate(starts)
     return (found if found[-1] == place else np.append(found, place)), digest.hexdigest()
-
-
-def _hashes(inputs: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Yield names and hashes of the files that were encoded, from whatever depth they stand in."""
-    for one in inputs:
-        yield from _hashes(one.get("inputs", []))
-        if "sha256" in one and "name" in one:
-            yield PurePosixPath(str(one["name"])).name, str(one["sha256"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import floor
 from typing import TYPE_CHECKING
 
+from packcli.contract.errors import Rejection
 from packcli.contract.model import ModelFacts, Runs
 from packcli.families.family import Expansion, ImagePlan
 from packcli.families.processors.model_files import edge, media_facts, text, whole
@@ -63,9 +64,18 @@ def slots_in_sides(height: int, width: int, longest: int, unit: int) -> tuple[in
         width: pixels.
         longest: pixels of the longer side, at most.
         unit: pixels per side of a slot.
+
+    Raises:
+        Rejection: `aspect_ratio`, shrinking leaves no pixel of the short side, and the processor
+            fails.
     """
+    told = f"{width}x{height}"
     ratio = max(height / longest, width / longest)
     if ratio > 1:
         height, width = floor(height / ratio), floor(width / ratio)
-    # upstream writes (side - 1) // unit + 1, which is 0 for a side that was rounded down to 0
+    if min(height, width) < 1:
+        message = (
+            f"{told} shrunk to {longest} pixels has a side of none; crop it or drop the record"
+        )
+        raise Rejection("aspect_ratio", message)
     return (height - 1) // unit + 1, (width - 1) // unit + 1

@@ -31,14 +31,15 @@ def masks_needed(packs: list[Pack], config: Any) -> bool:  # noqa: ANN401 - a tr
     if config is None:
         return True
     text = config.get_text_config()
-    causal = getattr(text, "model_type", "") == "gemma4_text" and (
-        text.use_bidirectional_attention != "vision"
-    )
+    causal = _gemma4(text) and text.use_bidirectional_attention != "vision"
     return not causal and _SLIDING in (getattr(text, "layer_types", None) or [])
 
 
 def block_masks(batch: Mapping[str, Any], types: torch.Tensor, config: Any) -> dict[str, Any]:  # noqa: ANN401 - a transformers class
     """Return the masks of all layers, ready made.
+
+    Matches transformers' `create_masks_for_vision_model` of models/gemma3, where images attend in
+    both directions in all layers, and of models/gemma4, where they do in those with a window only.
 
     Args:
         batch: a row, with ``seq_idx``.
@@ -68,11 +69,18 @@ def block_masks(batch: Mapping[str, Any], types: torch.Tensor, config: Any) -> d
     before = torch.cat([slot.new_zeros(1), slot[:-1]])
     block = torch.where(slot, torch.cumsum(slot & ~before, 0), 0)
     query, key = place[:, None], place[None]
+    same_sample = sample[:, None] == sample[None]
+    causal = (key <= query) & same_sample
     same_block = (block[:, None] == block[None]) & slot[None]
-    full = ((key <= query) | same_block) & (sample[:, None] == sample[None])
-    near = full & (key > query - int(config.get_text_config().sliding_window))
-    masks = {"full_attention": full, _SLIDING: near}
+    both_ways = causal | (same_block & same_sample)
+    text = config.get_text_config()
+    near = both_ways & (key > query - int(text.sliding_window))
+    masks = {"full_attention": causal if _gemma4(text) else both_ways, _SLIDING: near}
     if kind == "eager":
         least = torch.finfo(torch.float32).min
         masks = {n: torch.zeros(m.shape).masked_fill(~m, least) for n, m in masks.items()}
     return {"attention_mask": {name: mask[None, None] for name, mask in masks.items()}}
+
+
+def _gemma4(text: Any) -> bool:  # noqa: ANN401 - a transformers class
+    return getattr(text, "model_type", "") == "gemma4_text"

@@ -12,7 +12,7 @@ from packcli.contract.errors import InputError
 if TYPE_CHECKING:
     from packcli.shards.media_files import MediaBytes
 
-_WIDE = frozenset({"I", "I;16", "I;16B", "I;16L", "I;16N"})
+_WIDE = frozenset({"I;16", "I;16B", "I;16L", "I;16N"})
 _TO_BYTE = 257
 """65535 // 255: sixteen bits to eight, white to white."""
 
@@ -20,9 +20,10 @@ _TO_BYTE = 257
 def open_image(file: MediaBytes, *, upright: bool = True) -> Image.Image:
     """Decode an image.
 
-    Sixteen-bit grey is scaled, which Pillow's `convert` clips to white. Matches transformers'
-    `load_image` (image_utils: EXIF orientation) and `convert_to_rgb` (image_transforms: alpha on
-    white).
+    Sixteen-bit grey is scaled, which Pillow's `convert` clips to white; grey of 32 bits tells no
+    range and is clipped. Matches transformers' `load_image` (image_utils) in EXIF orientation and
+    32 bits, and the `convert_to_rgb` (image_transforms) of image processors in alpha: it is laid
+    on white, where `load_image` drops it.
 
     Args:
         file: where its bytes lie.

@@ -54,7 +54,8 @@ class MediaLoader:
 
     Where a record or call may set limits of pixels, the stored grid decides the size: they are
     found again from it. The processors decide all else (patches, tiles, mean, order). They are
-    built on first use, in the process that uses them.
+    built on first use, in the process that uses them. transformers builds processors of videos
+    with torchvision only; images need none.
 
     Args:
         dataset: whose packs are collated: a PackDataset or PackStream.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from packcli.contract.errors import InputError
+from packcli.contract.errors import EnvironmentLacksError, InputError
 from packcli.families import open_family
 from packcli.train.layouts import layout_of
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from packcli.train.layouts import Known
 
+_PACKAGES = ("torchvision", "torchcodec", "sentencepiece")
 _SIZES = ("patch_size", "merge_size", "temporal_patch_size")
 
 
@@ -41,6 +42,7 @@ class Processors:
 
         Raises:
             InputError: there is none, or it is another model's.
+            EnvironmentLacksError: a package that transformers builds it with, as torchvision.
         """
         if kind not in self._built:
             if self._model is None:
@@ -79,5 +81,13 @@ class Processors:
 def _build(kind: str, model: Path) -> Any:  # noqa: ANN401 - a transformers class
     import transformers  # noqa: PLC0415 - heavy, and text models never need it
 
-    auto: Any = getattr(transformers, f"Auto{kind.title()}Processor")
-    return auto.from_pretrained(model, local_files_only=True)
+    try:
+        auto: Any = getattr(transformers, f"Auto{kind.title()}Processor")
+        return auto.from_pretrained(model, local_files_only=True)
+    except ImportError as error:
+        told = " ".join(str(error).split())
+        lacking = next((name for name in _PACKAGES if name in told.lower()), None)
+        remedy = "install what it names" if lacking is None else f"pip install {lacking}"
+        raise EnvironmentLacksError(
+            f"transformers' {kind} processor of {model} needs {lacking or told:.200}; {remedy}"
+        ) from error

@@ -12,6 +12,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from packcli.contract.errors import UsageError
 from packcli.train.order import epoch_order, even_batches, rank_share, token_batches
+from packcli.train.passes import Passes
 from packcli.train.ranks import Ranks
 from packcli.train.row import Pack
 from packcli.train.source import PackSource, Sourced
@@ -34,7 +35,8 @@ class StreamOptions:
         seed: of the shuffle, the same on all ranks.
         shuffled_groups: row groups (64 k tokens each) whose packs are mixed; a worker holds so
             many decoded. 0 keeps the order of the files.
-        equal_ranks: drop up to one pack a rank so that all ranks have as many.
+        equal_ranks: drop what makes ranks unequal: up to one pack a rank, and with `max_tokens`
+            the batches past the fewest of any rank, so that all ranks have as many batches.
     """
 
     batch_size: int = 1
@@ -88,16 +90,17 @@ class PackStream(Sourced, IterableDataset[list[Pack]]):
         self._ranks = Ranks.given(ranks)
         self._groups = self.source.groups()
         self._lengths = self.source.scalars("length") if options.max_tokens is not None else None
-        # epoch, packs seen before the pass, workers of the pass: in shared memory, as workers
-        # may outlive an epoch, and only they know that they iterate
+        # epoch, packs seen before the first pass, workers of the pass: in shared memory, as
+        # workers may outlive an epoch, and only they know that they iterate
         self._place = torch.zeros(3, dtype=torch.int64).share_memory_()
+        self._passes = Passes()
         self._resumed: dict[str, int] | None = None
         self._progress: dict[str, int] = {}
 
     def __len__(self) -> int:
         """Return the number of batches of this rank in a whole epoch."""
         if self._options.max_tokens is None:
-            share = self._share()
+            share = self._share(self._ranks.rank)
             return ceil((share.stop - share.start) / self._options.batch_size)
         return len(self._bounds(self._order(int(self._place[0])))) - 1
 
@@ -138,31 +141,41 @@ class PackStream(Sourced, IterableDataset[list[Pack]]):
             if state.get(name) != value:
                 raise UsageError(
                     f"cannot resume: {name} was {state.get(name)!r} and is {value!r}; "
-                    "keep dataset, seed, shuffled_groups and ranks of the run"
+                    "keep dataset, seed, shuffled_groups, ranks and max_tokens of the run"
                 )
         self._move(state["epoch"], state["seen"])
         self._resumed = dict(state) if "workers" in state else None
 
     def _move(self, epoch: int, seen: int) -> None:
         self._place.copy_(torch.tensor([epoch, seen, 0]))
+        self._passes.clear()
         self._resumed = None
         self._progress = {}
 
     def __iter__(self) -> Iterator[list[Pack]]:
-        """Yield this worker's batches of the rest of the epoch."""
+        """Yield this worker's batches of the rest of the epoch; of all of it once that is done."""
         worker = get_worker_info()
         number, workers = (0, 1) if worker is None else (worker.id, worker.num_workers)
-        epoch, start, _ = self._place.tolist()
-        self._place[2] = 0 if worker is None else workers
-        order = self._order(epoch)[start:]
+        start = self._start(number, 0 if worker is None else workers)
+        order = self._order(int(self._place[0]))[start:]
         cuts = list(pairwise(self._bounds(order)))
         first = self._first(number, workers)
         self._resumed = None
         if worker is None:
             return self._counted([order[slice(*cut)] for cut in cuts], start)
         turns = range(first, len(cuts), workers)
-        self._progress = {"next": first, "workers": workers}
-        return self._own([order[slice(*cuts[turn])] for turn in turns], turns)
+        self._progress = {"seen": start, "next": first, "workers": workers}
+        return self._own([order[slice(*cuts[turn])] for turn in turns], turns, (number, workers))
+
+    def _start(self, number: int, workers: int) -> int:
+        """Return how many packs were seen before this pass: only one whole pass goes on."""
+        seen = int(self._place[1])
+        self._place[2] = workers
+        if workers:
+            return 0 if self._passes.begin(number, workers) else seen
+        if self._passes.whole():
+            self._place[1] = seen = 0
+        return seen
 
     def _counted(self, batches: list[NDArray[np.int64]], start: int) -> Iterator[list[Pack]]:
         """Yield all batches; a state is asked for while the generator stands at its yield."""
@@ -173,12 +186,15 @@ class PackStream(Sourced, IterableDataset[list[Pack]]):
             yield packs
         self._place[1] = 0
 
-    def _own(self, batches: list[NDArray[np.int64]], turns: range) -> Iterator[list[Pack]]:
+    def _own(
+        self, batches: list[NDArray[np.int64]], turns: range, worker: tuple[int, int]
+    ) -> Iterator[list[Pack]]:
         """Yield a worker's share of the batches."""
         for turn, rows in zip(turns, batches, strict=True):
             packs = [self.source.pack(row) for row in rows.tolist()]
             self._progress["next"] = turn + turns.step
             yield packs
+        self._passes.end(*worker)
 
     def _first(self, number: int, workers: int) -> int:
         """Return this worker's first batch."""
@@ -191,15 +207,23 @@ class PackStream(Sourced, IterableDataset[list[Pack]]):
             )
         return self._resumed["next"]
 
-    def _share(self) -> slice:
-        ranks = self._ranks
+    def _share(self, rank: int) -> slice:
         return rank_share(
-            len(self.source), ranks.rank, ranks.count, equal=self._options.equal_ranks
+            len(self.source), rank, self._ranks.count, equal=self._options.equal_ranks
         )
 
     def _order(self, epoch: int) -> NDArray[np.int64]:
+        own = self._order_of(self._ranks.rank, epoch)
+        if self._lengths is None or not self._options.equal_ranks:
+            return own
+        # lengths differ, so ranks of as many packs have not as many batches
+        every = [self._bounds(self._order_of(rank, epoch)) for rank in range(self._ranks.count)]
+        fewest = min(map(len, every)) - 1
+        return own[: every[self._ranks.rank][fewest]]
+
+    def _order_of(self, rank: int, epoch: int) -> NDArray[np.int64]:
         seed, runs = self._options.seed, self._options.shuffled_groups
-        return epoch_order(self._groups, self._share(), (seed, epoch), runs)
+        return epoch_order(self._groups, self._share(rank), (seed, epoch), runs)
 
     def _bounds(self, order: NDArray[np.int64]) -> list[int]:
         if self._lengths is None or self._options.max_tokens is None:
@@ -212,6 +236,8 @@ class PackStream(Sourced, IterableDataset[list[Pack]]):
             "seed": self._options.seed,
             "shuffled_groups": self._options.shuffled_groups,
             "equal_ranks": self._options.equal_ranks,
+            # decides what is dropped
+            "max_tokens": self._options.max_tokens if self._options.equal_ranks else None,
             "rank": self._ranks.rank,
             "ranks": self._ranks.count,
         }

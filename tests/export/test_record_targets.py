@@ -7,6 +7,7 @@ import json
 import os
 import re
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 
 import datasets
@@ -271,12 +272,18 @@ def test_lines_without_a_last_newline(tmp_path, packed):
     path = tmp_path / "few.jsonl"
     lines = ['{"id": "a"}', "", '{"id": "ü"}']
     path.write_text("\n".join(lines), encoding="utf-8")
-    records = Records([path], read_manifest(packed))
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    inputs = [{"name": "few.jsonl", "sha256": digest}]
+    records = Records([path], replace(read_manifest(packed), inputs=inputs))
     assert records.find("few.jsonl:3", "ü") == {"id": "ü"}
-    assert hashlib.sha256(path.read_bytes()).hexdigest()
+    with pytest.raises(UnfitError, match="another id"):
+        records.find("few.jsonl:1", "few.jsonl:1")
 
 
 USER, ANSWER = {"role": "user", "content": "<image>a"}, {"role": "assistant", "content": "b"}
+
+FILM = {"role": "user", "content": "<video>a"}
+FRAMES = {"role": "user", "content": [{"type": "video", "video": ["a.jpg", "b.jpg"]}]}
 
 
 @pytest.mark.parametrize(
@@ -287,6 +294,9 @@ USER, ANSWER = {"role": "user", "content": "<image>a"}, {"role": "assistant", "c
         ({"messages": [USER, ANSWER | {"weight": 0.5}], "images": ["1"]}, "a turn has weight"),
         ({"messages": [USER, ANSWER], "images": [{"bytes": "x"}]}, "images that are no paths"),
         ({"messages": [USER, ANSWER], "images": ["1"], "max_pixels": 9}, "has max_pixels"),
+        ({"messages": [USER, ANSWER], "images": ["1"], "fps": 2}, "has fps"),
+        ({"messages": [FRAMES, ANSWER]}, "a video that is a list of frames"),
+        ({"messages": [FILM, ANSWER], "videos": [["a.jpg"]]}, "a video that is a list of frames"),
         ({"messages": [{"role": "tool", "content": "x"}]}, "neither of user, assistant nor"),
         ({"messages": [{"role": "assistant", "content": "<video>"}]}, "has <video> as words"),
         ({"text": "plain"}, "its record has text"),

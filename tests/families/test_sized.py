@@ -127,6 +127,32 @@ def test_known_plans(name, size, grid, tiles, family_of):
     assert (plan.grid, plan.tiles) == (grid, tiles)
 
 
+@pytest.mark.parametrize(
+    ("size", "grid"),
+    [
+        ((1, 1024), (1, 1, 64)),
+        ((1, 1025), None),
+        ((1025, 1), None),
+        ((2, 2048), (1, 1, 64)),
+        ((3, 5000), None),
+    ],
+)
+def test_pixtral_refuses_what_its_processor_cannot_shrink(size, grid, family_of):
+    from PIL import Image
+
+    family, image = family_of("pixtral_12b"), Image.new("RGB", size[::-1])
+    processor = processor_of("pixtral_12b").image_processor
+    if grid is not None:
+        assert family.image_plan(*size).grid == grid
+        shape = processor([[image]], return_tensors="pt")["pixel_values"].shape[-2:]
+        assert tuple(side // 16 for side in shape) == grid[1:]
+        return
+    with pytest.raises(Rejection, match=r"aspect_ratio: .* has a side of none; crop it"):
+        family.image_plan(*size)
+    with pytest.raises(ValueError, match="height"):
+        processor([[image]], return_tensors="pt")
+
+
 def test_texts_of_tiles(family_of):
     def text(name, *size):
         family = family_of(name)

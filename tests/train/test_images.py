@@ -43,6 +43,18 @@ def test_sixteen_bits_are_scaled():
     assert found[0, :, 0].tolist() == [0, 1, 128, 255]
 
 
+def test_grey_of_32_bits_is_clipped_as_transformers_does(tmp_path):
+    from transformers.image_utils import load_image
+
+    path = tmp_path / "wide.tif"
+    Image.fromarray(np.array([[0, 1, 128, 255, 256, 70000, -5]], dtype=np.int32)).save(path)
+    with Image.open(path) as image:
+        assert image.mode == "I"
+    found = np.asarray(open_image(MediaBytes("wide.tif", path)))
+    assert found[0, :, 0].tolist() == [0, 1, 128, 255, 255, 255, 0]
+    assert np.array_equal(found, np.asarray(load_image(str(path))))
+
+
 @pytest.mark.parametrize(("upright", "size"), [(True, (3, 8)), (False, (8, 3))])
 def test_exif_turns_it(upright, size):
     exif = Image.Exif()

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -207,3 +209,39 @@ def test_family_whose_pixels_are_laid_out_in_another_way(made):
     )
     with pytest.raises(InputError, match="does not know how family none_such takes pixels"):
         MediaLoader(dataset, data.media_root, data.model)
+
+
+WITHOUT = """
+import sys
+from importlib import util
+from packcli.contract.errors import EnvironmentLacksError
+found = util.find_spec
+util.find_spec = lambda name, *more: None if name == "torchvision" else found(name, *more)
+sys.modules["torchvision"] = None
+from packcli.train import MediaLoader, PackDataset
+packs = PackDataset(sys.argv[1])
+loader = MediaLoader(packs, sys.argv[2], sys.argv[3])
+media = {medium.uri: medium for pack in packs for medium in pack.media}
+print(sorted(loader.load(media["media/shapes.png"])))
+try:
+    loader.load(media["media/ball.mp4"])
+except EnvironmentLacksError as error:
+    print(error)
+"""
+
+
+def test_videos_without_torchvision_say_what_to_install(made):
+    data = made("qwen3_vl")
+    told = [str(data.packed), str(data.media_root), str(data.model)]
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT, *told],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.splitlines() == [
+        "['pixel_values']",
+        f"transformers' video processor of {data.model} needs torchvision; pip install torchvision",
+    ]

@@ -49,6 +49,48 @@ def test_max_tokens_is_kept(many):
     assert sum(map(len, batches)) == 101
 
 
+@pytest.mark.parametrize("options", [{"max_tokens": 90}, {"max_tokens": 60}, {"batch_size": 3}])
+@pytest.mark.parametrize("ranks", [2, 3, 5])
+def test_equal_ranks_have_as_many_batches(many, options, ranks):
+    batches = []
+    for rank in range(ranks):
+        stream = PackStream(many, StreamOptions(equal_ranks=True, **options), ranks=(rank, ranks))
+        batches.append(loaded(stream, 0))
+        assert len(stream) == len(batches[-1])
+        assert batches[-1] == loaded(stream, 2)
+    assert len({len(one) for one in batches}) == 1
+    whole = loaded(PackStream(many, StreamOptions(**options), ranks=(0, ranks)), 0)
+    assert batches[0] == whole[: len(batches[0])]
+    seen = [[name for batch in one for name in batch] for one in batches]
+    # no rank drops more than makes it equal: the one with the fewest batches drops none
+    assert max(map(len, seen)) == 101 // ranks
+    assert len({name for one in seen for name in one}) == sum(map(len, seen))
+
+
+@pytest.mark.parametrize("first", [0, 1, 2, 3])
+@pytest.mark.parametrize("second", [0, 2])
+@pytest.mark.parametrize("persistent", [False, True])
+def test_a_pass_after_a_resumed_one_is_whole(many, first, second, persistent):
+    whole = loaded(PackStream(many, ranks=(0, 1)), 0)
+    stream = PackStream(many, ranks=(0, 1))
+    stream.load_state_dict(PackStream(many, ranks=(0, 1)).state_dict(seen=40))
+    loader = DataLoader(
+        stream, batch_size=None, collate_fn=identity, num_workers=first,
+        persistent_workers=persistent and first > 0,
+    )  # fmt: skip
+    # a pass that is broken off leaves the place where it was
+    next(iter(loader))
+    del loader
+    loader = DataLoader(
+        stream, batch_size=None, collate_fn=identity, num_workers=first,
+        persistent_workers=persistent and first > 0,
+    )  # fmt: skip
+    assert [names(packs) for packs in loader] == whole[40:]
+    assert [names(packs) for packs in loader] == whole
+    assert [names(packs) for packs in loader] == whole
+    assert loaded(stream, second) == whole
+
+
 def test_shuffles_by_epoch_and_repeats(many):
     stream = PackStream(many, ranks=(0, 1))
     first = loaded(stream, 0)
@@ -207,3 +249,11 @@ def test_torchdata_refuses_state_for_other_workers(many):
 def test_map_style_loader_with_workers(many):
     loader = DataLoader(PackDataset(many), batch_size=5, collate_fn=identity, num_workers=2)
     assert [name for packs in loader for name in names(packs)] == [f"s{n}" for n in range(101)]
+
+
+def test_equal_ranks_resume_with_the_same_max_tokens(many):
+    options = StreamOptions(max_tokens=90, equal_ranks=True)
+    state = PackStream(many, options, ranks=(0, 2)).state_dict(seen=3)
+    other = StreamOptions(max_tokens=60, equal_ranks=True)
+    with pytest.raises(UsageError, match="max_tokens was 90 and is 60"):
+        PackStream(many, other, ranks=(0, 2)).load_state_dict(state)

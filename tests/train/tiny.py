@@ -47,7 +47,8 @@ _QWEN = {"model_type": "qwen2", **_TEXT}
 _CLIP = {"model_type": "clip_vision_model", **_TOWER}
 _SIGLIP = {"model_type": "siglip_vision_model", **_TOWER, "vision_use_head": False}
 _CANVASES = [[56, 112], [112, 56], [112, 112], [56, 168]]
-_LAYERS = ["sliding_attention", "full_attention"]
+# what a wrong mask of a full layer leaks is seen in the layers after it
+_LAYERS = ["sliding_attention", "full_attention"] * 2
 _OVIS = upstream.OVIS
 
 
@@ -160,6 +161,7 @@ MODELS: dict[str, Tiny] = {
                 "model_type": "gemma3_text",
                 **_TEXT,
                 "sliding_window": 16,
+                "num_hidden_layers": len(_LAYERS),
                 "layer_types": _LAYERS,
                 "query_pre_attn_scalar": 8,
             },
@@ -189,6 +191,7 @@ MODELS: dict[str, Tiny] = {
                 "model_type": "gemma4_text",
                 **_TEXT,
                 "sliding_window": 16,
+                "num_hidden_layers": len(_LAYERS),
                 "layer_types": _LAYERS,
                 "hidden_size_per_layer_input": 8,
                 "use_bidirectional_attention": "vision",

@@ -9,12 +9,13 @@ import pyarrow as pa
 
 from packcli.contract.columns import Axis
 from packcli.contract.packs import IGNORED
-from packcli.export.dialogues import placed
-from packcli.export.refusals import Reason, Refused, weighted, with_video, without
+from packcli.export.media_roots import MediaRoots
+from packcli.export.refusals import Reason, Refused, UnfitError, weighted, with_video, without
 from packcli.export.tables import SavedDataset, lists
 from packcli.shards.media_files import in_file
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -23,11 +24,17 @@ if TYPE_CHECKING:
     from packcli.export.target import Job
 
 WHAT = "LLaMA-Factory, tokenized_path with neat_packing: segment ids, packing_params, image paths"
-CARRIED = ("tokens", "labels", "boundaries", "grouping and order", "paths of images")
+CARRIED = (
+    "tokens",
+    "labels",
+    "boundaries",
+    "grouping and order",
+    "paths of images, of those too that packcli encode --embed-media stored",
+)
 LOST = (
     "mRoPE positions: its collator computes them again for each sample",
     "limits of pixels: image_max_pixels and image_min_pixels must let every image pass as it is",
-    "videos and embedded images: samples that hold them are refused",
+    "videos, and images in records as data URIs: samples that hold them are refused",
 )
 
 NO_SAMPLE = 2**32
@@ -60,29 +67,33 @@ _SCHEMA = pa.schema(
 )
 
 
-def _embedded(packs: Packs) -> Refused:
-    if Axis.MEDIUM not in packs.axes:
-        return {}
-    samples = packs.axes[Axis.MEDIUM].segment_ids().tolist()
-    uris = packs.columns["media.uri"].tolist()
-    return {
-        sample: _EMBEDDED for sample, uri in zip(samples, uris, strict=True) if not in_file(uri)
-    }
-
-
 class _Sink:
     def __init__(self, folder: Path, job: Job) -> None:
         self._files = SavedDataset(folder, _SCHEMA, job.options.shard_bytes)
         self._job = job
+        self._roots = MediaRoots(job.options.media_root, job.manifest)
         # one more than cutoff_len: LLaMA-Factory pads each row so that its mask is never dropped
         self._width = job.row_tokens + 1
 
     def write(self, packs: Packs) -> Refused:
-        refused = {**weighted(packs), **_embedded(packs), **with_video(packs)}
+        refused = {**weighted(packs), **self._unplaced(packs), **with_video(packs)}
         kept = without(packs, refused)
         if len(kept):
             self._job.check_fits(int(kept.pack_tokens.lengths.max()))
             self._files.write(self._columns(kept))
+        return refused
+
+    def _unplaced(self, packs: Packs) -> Refused:
+        """Refuse samples whose images are no files, or files in a folder that is not known."""
+        refused: Refused = {}
+        for sample, uri, source in _images_of(packs):
+            if not in_file(uri):
+                refused[sample] = _EMBEDDED
+                continue
+            try:
+                self._roots.placed(uri, source)
+            except UnfitError as error:
+                refused[sample] = error.reason
         return refused
 
     def _columns(self, packs: Packs) -> dict[str, Any]:
@@ -113,14 +124,10 @@ class _Sink:
         """Return paths of images, and the samples in the pack that they stand in."""
         paths: list[list[str] | None] = [None] * len(packs)
         owners: list[list[int]] = [[] for _ in range(len(packs))]
-        if Axis.MEDIUM not in packs.axes:
-            return paths, owners
-        root = self._job.options.media_root
-        for row, span in enumerate(packs.members.through(packs.axes[Axis.MEDIUM]).slices()):
-            paths[row] = [placed(uri, root) for uri in packs.columns["media.uri"][span]] or None
-        of_medium = packs.axes[Axis.MEDIUM].segment_ids()
-        rows = packs.members.segment_ids()[of_medium]
-        for row, sample in zip(rows.tolist(), of_medium.tolist(), strict=True):
+        rows = packs.members.segment_ids().tolist()
+        for sample, uri, source in _images_of(packs):
+            row = rows[sample]
+            paths[row] = [*(paths[row] or []), self._roots.placed(uri, source)]
             owners[row].append(sample - int(packs.members.starts[row]))
         return paths, owners
 
@@ -145,7 +152,21 @@ class _Sink:
         }
         if self._job.manifest.model.has_media:
             told |= {"image_max_pixels": 10**9, "image_min_pixels": 1}
+        if self._roots.left_relative:
+            told["working directory"] = (
+                "the folder that paths of images are relative to (media_dir is not read with "
+                "tokenized_path); or export with --media-root"
+            )
         return told
+
+
+def _images_of(packs: Packs) -> Iterator[tuple[int, str, str]]:
+    """Yield sample, uri and source of each image."""
+    if Axis.MEDIUM in packs.axes:
+        samples = packs.axes[Axis.MEDIUM].segment_ids().tolist()
+        sources = packs.columns["sample_sources"].tolist()
+        for sample, uri in zip(samples, packs.columns["media.uri"].tolist(), strict=True):
+            yield sample, str(uri), str(sources[sample])
 
 
 def _filled(inside: NDArray[np.bool_], values: NDArray[Any], fill: int) -> NDArray[np.int32]:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from packcli.contract.errors import InputError, UsageError
-from packcli.export.dialogues import Dialogue, media_of, placed, read_dialogue, take_media
+from packcli.export.dialogues import Dialogue, media_of, read_dialogue, take_media
+from packcli.export.media_roots import MediaRoots
 from packcli.export.records import Records
 from packcli.export.refusals import Refused, UnfitError
 from packcli.export.webdataset import describe_webdataset
@@ -33,6 +34,7 @@ CARRIED = (
 LOST = (
     "tokens and labels: it renders and tokenizes again, with its own template",
     "system turns and videos: samples that hold them are refused",
+    "several answers encoded with --supervise last: such samples are refused",
 )
 
 FAMILY = "llava_onevision2"
@@ -70,7 +72,7 @@ class _Sink:
         if root is None:
             raise UsageError("this target holds the images: give --media-root FOLDER")
         self._folder = folder
-        self._root = root
+        self._roots = MediaRoots(root, job.manifest)
         self._limit = job.options.shard_bytes
         self._records = Records(job.options.records, job.manifest)
         self._shards: dict[str, int] = {}
@@ -112,32 +114,35 @@ class _Sink:
         # not before: a video of this family is stored as the images that it is cut into
         if not held:
             take_media(packs, sample, dialogue)
-            return self._filled(dialogue, [], {})
+            return self._filled(dialogue, [], {}, source)
         if len(held) != len(dialogue.images):
             raise UnfitError("its record names other canvases than it was made from", SAME_RECORDS)
         dialogue.images[:] = [image for image, _ in held]
-        return self._filled(dialogue, [file for _, file in held], canvases)
+        return self._filled(dialogue, [file for _, file in held], canvases, source)
 
-    def _filled(self, dialogue: Dialogue, files: list[str], times: dict[str, Any]) -> _Held:
+    def _filled(
+        self, dialogue: Dialogue, files: list[str], times: dict[str, Any], source: str
+    ) -> _Held:
         if not all(answer.strip() for answer in dialogue.rounds()[1]):
             raise UnfitError("has an empty answer", "write the answer and encode again")
-        images = [self._bytes(uri) for uri in dialogue.images]
+        images = [self._bytes(uri, source) for uri in dialogue.images]
         for uri, data in zip(dialogue.images, images, strict=True):
             if not data.startswith(_SIGNATURES):
                 raise UnfitError("has an image that is no image file", "replace the file", uri[:80])
-        positions = [self._bytes(uri) for uri in files]
+        positions = [self._bytes(uri, source) for uri in files]
         told = {name: times[name] for name in _TIMES if times.get(name) is not None}
         return _Held(dialogue, images, positions, told)
 
-    def _bytes(self, uri: str) -> bytes:
-        remedy = "give the right --media-root"
+    def _bytes(self, uri: str, source: str) -> bytes:
+        remedy, root = "give the right --media-root", Path()
         if in_file(uri) and not is_stored(uri):
-            path = Path(placed(uri, self._root)).resolve()
-            if not path.is_relative_to(self._root.resolve()):
+            root = self._roots.of(source) or root
+            path = Path(self._roots.placed(uri, source)).resolve()
+            if not path.is_relative_to(root.resolve()):
                 why, remedy = "has an image outside --media-root", "give a folder that holds them"
                 raise UnfitError(why, remedy, uri[:80])
         try:
-            with find(uri, self._root, None).open() as stream:
+            with find(uri, root, None).open() as stream:
                 return stream.read()
         except (InputError, OSError) as error:
             raise UnfitError("has an image that cannot be read", remedy, uri[:80]) from error

@@ -27,7 +27,11 @@ CARRIED = (
     "grouping and order",
     "paths of media",
 )
-LOST = ("what packcli derives for other trainers (loss_mask, seq_start_id, …)",)
+LOST = (
+    "what packcli derives for other trainers (loss_mask, seq_start_id, …)",
+    "sample_digests: verify reads packs, not this format",
+    "embedded media are named by their absolute paths, and stay in the dataset",
+)
 
 _VERSION = 2
 _JSON = "json"

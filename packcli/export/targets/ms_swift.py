@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from packcli.export.dialogues import Dialogue, dialogue_of, placed
+from packcli.export.dialogues import Dialogue, dialogue_of
+from packcli.export.media_roots import MediaRoots
 from packcli.export.records import Records
 from packcli.export.refusals import Refused, UnfitError
 from packcli.export.tables import SavedDataset
@@ -24,6 +25,8 @@ LOST = (
     "grouping: it packs the lengths itself",
     "frames and limits of pixels: its own environment variables decide",
     "tools, thinking, turns without loss: samples that hold them are refused",
+    "fps, max_pixels, … of a record, and lists of frames: such samples are refused",
+    "several answers encoded with --supervise last: such samples are refused",
 )
 
 _MESSAGE = pa.struct([("role", pa.string()), ("content", pa.string())])
@@ -40,7 +43,7 @@ _SCHEMA = pa.schema(
 class _Sink:
     def __init__(self, folder: Path, job: Job) -> None:
         self._records = Records(job.options.records, job.manifest)
-        self._root = job.options.media_root
+        self._roots = MediaRoots(job.options.media_root, job.manifest)
         self._capacity = job.manifest.options.get("capacity")
         self._files = SavedDataset(folder, _SCHEMA, job.options.shard_bytes)
 
@@ -52,24 +55,28 @@ class _Sink:
             name, source = (str(packs.columns[f"sample_{n}"][sample]) for n in ("ids", "sources"))
             try:
                 dialogue = dialogue_of(packs, sample, self._records.find(source, name))
-                rows.append(self._row(dialogue) | {"lengths": [length]})
+                rows.append(self._row(dialogue, source) | {"lengths": [length]})
             except UnfitError as error:
                 refused[sample] = error.reason
         if rows:
             self._files.write({key: [row[key] for row in rows] for key in _SCHEMA.names})
         return refused
 
-    def _row(self, dialogue: Dialogue) -> dict[str, Any]:
+    def _row(self, dialogue: Dialogue, source: str) -> dict[str, Any]:
         return {
             "messages": [{"role": role, "content": text} for role, text in dialogue.turns],
-            "images": [placed(path, self._root) for path in dialogue.images],
-            "videos": [placed(path, self._root) for path in dialogue.videos],
+            "images": [self._roots.placed(path, source) for path in dialogue.images],
+            "videos": [self._roots.placed(path, source) for path in dialogue.videos],
         }
 
     def finish(self) -> dict[str, Any]:
         self._files.close()
         told: dict[str, Any] = {"cached_dataset": ".", "packing": True}
-        return told if self._capacity is None else told | {"packing_length": self._capacity}
+        if self._capacity is not None:
+            told["packing_length"] = self._capacity
+        if self._roots.left_relative:
+            told["ROOT_IMAGE_DIR"] = "the folder that paths of media are relative to"
+        return told
 
 
 def open_sink(folder: Path, job: Job) -> _Sink:

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from packcli.export.dialogues import Dialogue, dialogue_of
+from packcli.export.media_roots import MediaRoots
 from packcli.export.records import Records
 from packcli.export.refusals import Refused, UnfitError
 from packcli.shards.media_files import in_file
@@ -22,6 +23,8 @@ LOST = (
     "tokens and labels: it renders and tokenizes again, and learns every answer",
     "frames and limits of pixels: its own flags decide",
     "system turns, tools, thinking, turns without loss: samples that hold them are refused",
+    "fps, max_pixels, … of a record, and lists of frames: such samples are refused",
+    "several answers encoded with --supervise last: such samples are refused",
 )
 
 _FROM = {"user": "human", "assistant": "gpt"}
@@ -30,7 +33,7 @@ _FROM = {"user": "human", "assistant": "gpt"}
 class _Sink:
     def __init__(self, folder: Path, job: Job) -> None:
         self._records = Records(job.options.records, job.manifest)
-        self._job = job
+        self._roots = MediaRoots(job.options.media_root, job.manifest)
         self._longest = 0
         self._file = (folder / "packed.json").open("w", encoding="utf-8", newline="\n")
         self._before = "[\n"
@@ -63,16 +66,25 @@ class _Sink:
                 "holds a medium that is no file, and this trainer joins every path to a folder",
                 "write it to a file, name it in the record and encode again",
             )
+        for paths in (dialogue.images, dialogue.videos):
+            paths[:] = [self._placed(path, source) for path in paths]
         item: dict[str, Any] = {"id": name, "num_tokens": int(packs.tokens.lengths[sample])}
         return item | _media(dialogue) | {"conversations": _turns(dialogue)}
+
+    def _placed(self, path: str, source: str) -> str:
+        """Leave paths relative to the one folder that the trainer joins them to."""
+        whole = self._roots.placed(path, source)
+        return whole if self._roots.one is None else path.removeprefix("file://")
 
     def finish(self) -> dict[str, Any]:
         self._file.write("[]\n" if self._before.startswith("[") else "\n]\n")
         self._file.close()
-        root = self._job.options.media_root
+        root = self._roots.one
+        unknown = "the folder that paths of media are relative to"
+        unset = unknown if self._roots.left_relative else ""
         return {
             "annotation_path": "packed.json",
-            "data_path": "" if root is None else str(root),
+            "data_path": unset if root is None else str(root),
             "data_packing": True,
             "per_device_train_batch_size": 1,
             "model_max_length": self._longest,
