@@ -191,7 +191,17 @@ def test_type_without_a_schema_is_refused():
     [
         ("position.reset", "packcli verify {}/broken/position.reset\n"),
         ("isolation.state", "packcli verify {}/broken/isolation.state --kernel gated_delta\n"),
-        ("over_length", "{}/bad_records/over_length/input.jsonl --max-length 64\n"),
+        (
+            "over_length",
+            (
+                "packcli lint {0}/bad_records/over_length/input.jsonl "
+                "--model {0}/models/qwen2_5_vl --max-length 64\n"
+            ),
+        ),
+        (
+            "sample.changed",
+            "packcli verify {0}/broken/sample.changed --against {0}/good_text\n",
+        ),
     ],
 )
 def test_explain_names_the_bundled_example(code, line, monkeypatch, tmp_path):
@@ -202,5 +212,6 @@ def test_explain_names_the_bundled_example(code, line, monkeypatch, tmp_path):
     assert run("explain", code).endswith(f"  example  {line.format('sample_data')}")
 
 
-def test_explain_names_no_example_where_there_is_none():
-    assert "example" not in run("explain", "isolation.control")
+def test_explain_says_where_there_is_no_example():
+    told = "  example  none: no file that comes with packcli earns it\n"
+    assert run("explain", "isolation.control").endswith(told)
