@@ -60,6 +60,9 @@ class Group:
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:
+    # combining copies, one chunk too
+    if column.num_chunks == 1:
+        return column.chunk(0)
     array = column.combine_chunks()
     return pa.concat_arrays(array.chunks) if isinstance(array, pa.ChunkedArray) else array
 

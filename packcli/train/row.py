@@ -205,6 +205,8 @@ def _media(
     names: tuple[str, ...],
     sources: tuple[str, ...],
 ) -> tuple[Medium, ...]:
+    if not entries and not any(map(len, grids.values())):
+        return ()
     waiting = {kind: iter(array.tolist()) for kind, array in grids.items()}
     images = Counter(int(one["sample_index"]) for one in entries if one["kind"] == "image")
     media: list[Medium] = []

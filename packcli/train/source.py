@@ -183,7 +183,7 @@ class PackSource:
         shard = opened.shard
         names = self._bare if opened.without_media(group) else self._names
         try:
-            table = shard.file.read_row_group(group, columns=names)
+            table = shard.file.read_row_group(group, columns=names, use_threads=False)
         except (pa.ArrowException, OSError) as error:
             raise ShardUnreadableError(shard.path, str(error).partition("\n")[0]) from error
         return Group.of(table, mrope="mrope_position_ids" in self._names)
