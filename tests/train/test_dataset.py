@@ -3,6 +3,7 @@ from __future__ import annotations
 import multiprocessing
 import pickle
 import shutil
+from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -64,8 +65,10 @@ def _name(dataset):
 def test_used_before_and_in_a_worker(many, method):
     dataset = PackDataset(many)
     assert _name(dataset) == "s60"
-    with multiprocessing.get_context(method).Pool(1) as pool:
-        assert pool.apply(_name, (dataset,)) == "s60"
+    # not a Pool: that one waits for ever for a task whose process has died
+    context = multiprocessing.get_context(method)
+    with ProcessPoolExecutor(1, context) as pool:
+        assert pool.submit(_name, dataset).result(timeout=120) == "s60"
 
 
 def test_pickle_holds_no_rows(many):
