@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from packcli.contract.errors import InputError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from packcli.encode.options import EncodeOptions
@@ -48,7 +47,7 @@ def encode_again(paths: list[Path], source: Source, folder: Path) -> Path:
     manifests = [_manifest(path) for path in paths]
     for path, manifest in zip(paths, manifests, strict=True):
         _check_model(path, manifest, source.model)
-    stated = [options for made in manifests for options in _encodes(made.options, made.inputs)]
+    stated = [options for made in manifests for options in made.encode_options()]
     if any(options != stated[0] for options in stated):
         raise UsageError("the datasets were encoded with different options; verify them one by one")
     output = folder / "encoded"
@@ -89,15 +88,6 @@ def _check_model(path: Path, manifest: Manifest, model: Path) -> None:
         raise InputError(
             f"{path}: made with another model than {model} ({told}); name its own with --model"
         )
-
-
-def _encodes(options: dict[str, Any], inputs: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield the options of encode, which a dataset that was packed names with its inputs."""
-    made = [one for one in inputs if "options" in one]
-    for one in made:
-        yield from _encodes(one["options"], one.get("inputs", []))
-    if not made:
-        yield options
 
 
 def _options(stated: dict[str, Any]) -> EncodeOptions:

@@ -152,9 +152,10 @@ def _list() -> str:
 
 def _describe(summary: ExportSummary) -> str:
     """Say in a few lines what was written, what was not, and what the trainer needs to know."""
-    noun = "pack" if summary.packs == 1 else "packs"
-    packs = f"{summary.samples:,} samples of {summary.packs:,} {noun}"
-    lines = [f"exported {packs} to {summary.output}"]
+    from packcli.cli.reports.text import counted
+
+    packs = counted(summary.packs, "packs")
+    lines = [f"exported {summary.samples:,} samples of {packs} to {summary.output}"]
     for reason, count in sorted(summary.refused.items()):
         shown = ", ".join(summary.examples[reason])
         more = ", …" if count > len(summary.examples[reason]) else ""

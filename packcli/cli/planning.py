@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from packcli.cli.flags import choice_flag, count_flag
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -14,51 +16,25 @@ if TYPE_CHECKING:
 
 _FLAGS = (
     click.option("--strategy", default="binpack", show_default=True, help="binpack or sequential."),
-    click.option(
+    choice_flag(
         "--quality",
-        type=click.Choice(["fast", "best"]),
-        default="fast",
-        show_default=True,
-        help="best looks longer for fewer packs (needs SciPy for its last step).",
+        ("fast", "best"),
+        "best looks longer for fewer packs (needs SciPy for its last step).",
     ),
-    click.option(
-        "--open-packs",
-        type=click.IntRange(1),
-        default=1,
-        show_default=True,
-        help="sequential: packs kept open.",
-    ),
+    count_flag("--open-packs", "sequential: packs kept open."),
     click.option("--max-samples", type=click.IntRange(1), help="Samples in a pack, at most."),
     click.option("--max-images", type=click.IntRange(1), help="Images in a pack, at most."),
     click.option("--max-patches", type=click.IntRange(1), help="ViT patches in a pack, at most."),
-    click.option(
+    choice_flag(
         "--balance",
-        type=click.Choice(["none", "attention", "vision"]),
-        default="none",
-        show_default=True,
-        help="Order packs so that the ranks of a step have equal cost.",
+        ("none", "attention", "vision"),
+        "Order packs so that the ranks of a step have equal cost.",
     ),
-    click.option(
-        "--ranks",
-        type=click.IntRange(1),
-        default=1,
-        show_default=True,
-        help="Packs in a step, for --balance.",
+    count_flag("--ranks", "Packs in a step, for --balance."),
+    count_flag(
+        "--pad-sample-multiple", "Pad each sample to a multiple: 2 x context parallel ranks."
     ),
-    click.option(
-        "--pad-sample-multiple",
-        type=click.IntRange(1),
-        default=1,
-        show_default=True,
-        help="Pad each sample to a multiple: 2 x context parallel ranks.",
-    ),
-    click.option(
-        "--pad-pack-multiple",
-        type=click.IntRange(1),
-        default=1,
-        show_default=True,
-        help="Pad each pack to a multiple.",
-    ),
+    count_flag("--pad-pack-multiple", "Pad each pack to a multiple."),
     click.option("--seed", type=click.IntRange(0), help="Let samples of one length change places."),
 )
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
+from packcli.cli.flags import choice_flag, count_flag
 from packcli.cli.models import model_directory
 from packcli.encode.records.media_refs import MOST_FRAMES
 
@@ -41,13 +42,7 @@ _FLAGS = (
     click.option(
         "--max-length", type=click.IntRange(1), help="Tokens; longer samples are rejected."
     ),
-    click.option(
-        "--over-length",
-        type=click.Choice(["reject", "error"]),
-        default="reject",
-        show_default=True,
-        help="What an over-long sample does.",
-    ),
+    choice_flag("--over-length", ("reject", "error"), "What an over-long sample does."),
     click.option(
         "--min-pixels", type=click.IntRange(1), help="Pixels of an image after resizing, at least."
     ),
@@ -79,12 +74,10 @@ _FLAGS = (
     click.option(
         "--video-max-pixels", type=click.IntRange(1), help="As the video processor counts them."
     ),
-    click.option(
+    choice_flag(
         "--video-wrapper",
-        type=click.Choice(["auto", "legacy", "hf5"]),
-        default="auto",
-        show_default=True,
-        help="Qwen3 videos: outer vision tokens replaced (transformers 4) or kept (5).",
+        ("auto", "legacy", "hf5"),
+        "Qwen3 videos: outer vision tokens replaced (transformers 4) or kept (5).",
     ),
     click.option(
         "--vit-windows",
@@ -92,28 +85,16 @@ _FLAGS = (
         help="LLaVA-OneVision-2: windows of four frames, or of one temporal index.  "
         "[default: frames]",
     ),
-    click.option(
+    choice_flag(
         "--exif",
-        type=click.Choice(["apply", "ignore"]),
-        default="apply",
-        show_default=True,
-        help="Whether EXIF orientation turns an image before it is measured.",
+        ("apply", "ignore"),
+        "Whether EXIF orientation turns an image before it is measured.",
     ),
     click.option("--max-image-pixels", type=click.IntRange(1), help="Larger images are rejected."),
-    click.option(
-        "--check-media",
-        type=click.Choice(["header", "decode"]),
-        default="header",
-        show_default=True,
-        help="Decode images and videos to prove that they can be.",
+    choice_flag(
+        "--check-media", ("header", "decode"), "Decode images and videos to prove that they can be."
     ),
-    click.option(
-        "--supervise",
-        type=click.Choice(["all", "last"]),
-        default="all",
-        show_default=True,
-        help="Which assistant turns are learnt.",
-    ),
+    choice_flag("--supervise", ("all", "last"), "Which assistant turns are learnt."),
     click.option(
         "--loss-scale", is_flag=True, help="Keep loss weights of turns in a column loss_scale."
     ),
@@ -122,12 +103,10 @@ _FLAGS = (
         is_flag=True,
         help="Fetch media from http(s) addresses, if they are public.",
     ),
-    click.option(
+    choice_flag(
         "--tokenizer",
-        type=click.Choice(["auto", "fast", "hf"]),
-        default="auto",
-        show_default=True,
-        help="fastokens where it gives the same ids; fastokens or nothing; tokenizers.",
+        ("auto", "fast", "hf"),
+        "fastokens where it gives the same ids; fastokens or nothing; tokenizers.",
     ),
     click.option("--limit", type=click.IntRange(1), help="Records to read, the first of all."),
     click.option(
@@ -138,9 +117,7 @@ _FLAGS = (
         show_default=True,
         help="Share of rejected records above which the exit status is 1.",
     ),
-    click.option(
-        "--num-proc", type=click.IntRange(1), default=1, show_default=True, help="Processes."
-    ),
+    count_flag("--num-proc", "Processes."),
 )
 
 

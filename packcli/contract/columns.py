@@ -221,6 +221,6 @@ def columns_for(facts: ModelFacts) -> tuple[Column, ...]:
         held.add(Need.VIT_WINDOWS)
     if facts.loss_scale:
         held.add(Need.LOSS_SCALE)
-    if facts.padding is not None and facts.padding.sample_multiple > 1:
+    if facts.pads_samples:
         held.add(Need.PADDING)
     return tuple(column for column in COLUMNS if column.need in held)

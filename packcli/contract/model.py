@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
+from math import lcm
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -63,6 +64,11 @@ class Padding:
     token: int
     sample_multiple: int = 1
     pack_multiple: int = 1
+
+    @property
+    def unit(self) -> int:
+        """Tokens that the length of every pack is a multiple of."""
+        return lcm(self.sample_multiple, self.pack_multiple)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +138,11 @@ class ModelFacts:
             parts = np.repeat(parts, parts[:, 1] // self.merge_size, axis=0)
             parts[:, 1] = self.merge_size
         return parts
+
+    @property
+    def pads_samples(self) -> bool:
+        """Whether padding may stand behind any sample, not at the tail of packs alone."""
+        return self.padding is not None and self.padding.sample_multiple > 1
 
     @property
     def has_mrope(self) -> bool:

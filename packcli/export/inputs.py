@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from packcli.contract.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from packcli.shards.manifest import Manifest
 
 
 def hashes_of(manifest: Manifest) -> dict[str, set[str]]:
     """Return hashes of the inputs by the names that ``sample_sources`` have."""
     found: dict[str, set[str]] = {}
-    for one in _entries(manifest.inputs):
+    for one in manifest.entries():
         if "sha256" in one and "name" in one:
             found.setdefault(str(one["name"]), set()).add(str(one["sha256"]))
     return found
@@ -39,12 +37,5 @@ def told_apart(manifest: Manifest) -> dict[str, str]:
 
 def only_last_learnt(manifest: Manifest) -> bool:
     """Whether samples were encoded with ``supervise`` ``last``."""
-    options = [manifest.options, *(one.get("options", {}) for one in _entries(manifest.inputs))]
+    options = [manifest.options, *(one.get("options", {}) for one in manifest.entries())]
     return any(told.get("supervise") == "last" for told in options)
-
-
-def _entries(inputs: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield what is told of inputs, from whatever depth it stands in."""
-    for one in inputs:
-        yield one
-        yield from _entries(one.get("inputs", []))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from packcli.contract.errors import InputError
 from packcli.export.inputs import hashes_of, told_apart
 from packcli.export.refusals import UnfitError
-from packcli.shards.media_files import in_file
+from packcli.shards.media_files import in_file, path_of
 
 if TYPE_CHECKING:
     from packcli.shards.manifest import Manifest
@@ -77,7 +77,7 @@ class MediaRoots:
         """
         if not in_file(uri):
             return uri
-        path = Path(uri.removeprefix("file://").removeprefix("file:"))
+        path = Path(path_of(uri))
         if path.is_absolute():
             return str(path)
         root = self.of(source)

@@ -131,8 +131,7 @@ def _filled(loaded: Loaded, chunk: Chunk, options: PlanOptions) -> Iterator[Pack
     members = Offsets.from_lengths(chunk.counts)
     lengths = rounded(loaded.lengths(chunk.order), options.pad_sample_multiple)
     ends = np.cumsum(lengths)[members.ends - 1]
-    most = options.capacity // options.unit * options.unit
-    if ends.size and int(np.diff(ends, prepend=0).max()) > most:
+    if ends.size and int(np.diff(ends, prepend=0).max()) > options.room:
         source = loaded.take(chunk.order[:1]).columns["sample_sources"][0]
         raise InputError(
             f"{source}: samples are longer than seq_lengths says; run `packcli verify` on the "

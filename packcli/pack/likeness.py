@@ -66,19 +66,11 @@ def _decisive(manifest: Manifest) -> Iterator[tuple[str, object]]:
         "model": facts,
         "versions": manifest.versions,
         "settings": manifest.settings,
-        "options": _encoded_with(manifest.options, manifest.inputs),
+        "options": next(manifest.encode_options()),  # those of all inputs are alike
     }
     for name, value in _flat(told, ""):
         if name not in _POLICY:
             yield name, value
-
-
-def _encoded_with(options: dict[str, Any], inputs: list[dict[str, Any]]) -> dict[str, Any]:
-    """Options of encode; a packed dataset names them with its inputs, which are alike."""
-    for source in inputs:
-        if "options" in source:
-            return _encoded_with(source["options"], source.get("inputs", []))
-    return options
 
 
 def _flat(document: dict[str, Any], before: str) -> Iterator[tuple[str, object]]:

@@ -17,7 +17,6 @@ import numpy as np
 
 from packcli.pack.bound import bound_of
 from packcli.pack.deal import dealt
-from packcli.pack.histogram import ranked
 from packcli.pack.levels import by_levels, scarce_first, together
 from packcli.pack.options import Arrangement
 
@@ -163,29 +162,37 @@ def _kind_numbers(samples: Samples, options: PlanOptions) -> NDArray[np.int64]:
     return kinds
 
 
-def arrange_limited(samples: Samples, options: PlanOptions) -> Arrangement:
+def arrange_limited(
+    samples: Samples, ranks: NDArray[np.integer], options: PlanOptions
+) -> Arrangement:
     """Group samples into few packs that keep to all budgets: the best of several plans.
 
     Methods are tried from the quickest on, until one comes near the bound.
+
+    Args:
+        samples: all of them placeable.
+        ranks: (n,) sample numbers, from long to short.
+        options: budgets.
     """
-    enough = bound_of(samples, options) * (1 + _ENOUGH)
+    bound = bound_of(samples, options)
     best: Arrangement | None = None
-    for plan in _plans(samples, options):
+    for plan in _plans(samples, ranks, options, bound):
         if best is None or plan.counts.size < best.counts.size:
             best = plan
-        if best.counts.size <= enough:
+        if best.counts.size <= bound * (1 + _ENOUGH):
             break
     assert best is not None  # noqa: S101 - the last method plans anything
     return best
 
 
-def _plans(samples: Samples, options: PlanOptions) -> Iterator[Arrangement]:
-    ranks = ranked(samples.lengths, options.seed)
+def _plans(
+    samples: Samples, ranks: NDArray[np.integer], options: PlanOptions, bound: int
+) -> Iterator[Arrangement]:
     demands = samples.demands(options)
     most = _alike(demands)
     if most is not None:
         lengths = samples.lengths[ranks].astype(np.int64)
-        found = dealt(ranks, lengths, (options.capacity, most), bound_of(samples, options))
+        found = dealt(ranks, lengths, (options.capacity, most), bound)
         yield from [] if found is None else [found]
     if len(demands) == _TWO and most is None:
         yield by_levels(demands, together(demands, ranks))

@@ -10,7 +10,7 @@ import numpy as np
 from packcli.contract.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from packcli.contract.packs import Packs
@@ -34,7 +34,7 @@ def told_apart(paths: Sequence[Path], manifests: Sequence[Manifest]) -> list[dic
     Raises:
         InputError: no folder tells them apart.
     """
-    held = [dict(_files(manifest.inputs)) for manifest in manifests]
+    held = [_files(manifest) for manifest in manifests]
     first: dict[str, dict[Identity, Path]] = {}
     for path, files in zip(paths, held, strict=True):
         for name, identity in files.items():
@@ -49,12 +49,13 @@ def told_apart(paths: Sequence[Path], manifests: Sequence[Manifest]) -> list[dic
     return [{n: given[n, i] for n, i in files.items() if (n, i) in given} for files in held]
 
 
-def _files(inputs: list[dict[str, Any]]) -> Iterator[tuple[str, Identity]]:
-    """Yield the files that were encoded, from whatever depth they stand in."""
-    for one in inputs:
-        if "name" in one:
-            yield str(one["name"]), (one.get("bytes"), one.get("sha256"))
-        yield from _files(one.get("inputs", []))
+def _files(manifest: Manifest) -> dict[str, Identity]:
+    """Tell the files that were encoded by name; the last of a name counts."""
+    return {
+        str(one["name"]): (one.get("bytes"), one.get("sha256"))
+        for one in manifest.entries()
+        if "name" in one
+    }
 
 
 def _with_folders(name: str, folders: list[Path], taken: set[str]) -> list[str]:

@@ -85,6 +85,11 @@ class PlanOptions:
         """
         return lcm(self.pad_sample_multiple, self.pad_pack_multiple)
 
+    @property
+    def room(self) -> int:
+        """Tokens that samples with their padding may take in a pack: whole units."""
+        return self.capacity // self.unit * self.unit
+
 
 _BALANCES = ("none", "attention", "vision")
 _COUNTS = (
@@ -159,8 +164,7 @@ def with_padding(samples: Samples, options: PlanOptions) -> tuple[Samples, PlanO
     if options.unit == 1:
         return samples, options
     lengths = rounded(samples.lengths, options.pad_sample_multiple)
-    capacity = options.capacity // options.unit * options.unit
-    return replace(samples, lengths=lengths), replace(options, capacity=capacity)
+    return replace(samples, lengths=lengths), replace(options, capacity=options.room)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import lcm
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -68,8 +67,7 @@ def _gaps(packs: Packs, padding: Padding) -> NDArray[np.int64]:
     lengths = packs.tokens.lengths
     gaps = rounded(lengths, padding.sample_multiple) - lengths
     totals = sum_per_pack(packs, lengths + gaps, Axis.SAMPLE)
-    unit = lcm(padding.sample_multiple, padding.pack_multiple)
-    gaps[packs.members.ends - 1] += rounded(totals, unit) - totals
+    gaps[packs.members.ends - 1] += rounded(totals, padding.unit) - totals
     return gaps
 
 

@@ -135,7 +135,7 @@ def make_plan(
         lower_bound=bound_of(padded, within),
         sum_sq_len_cv=variation(attention_of(arrangement, samples)),
         ranks=options.ranks,
-        imbalance=step_imbalance(costs_of(arrangement, samples, options), options.ranks),
+        imbalance=imbalance_of(arrangement, samples, options),
         seconds=perf_counter() - started,
     )
 
@@ -200,7 +200,9 @@ def attention_of(arrangement: Arrangement, samples: Samples) -> NDArray[np.int64
     return arrangement.totals(np.multiply(samples.lengths, samples.lengths, dtype=np.int64))
 
 
-def costs_of(arrangement: Arrangement, samples: Samples, options: PlanOptions) -> NDArray[np.int64]:
+def _costs_of(
+    arrangement: Arrangement, samples: Samples, options: PlanOptions
+) -> NDArray[np.int64]:
     """(packs,) int64, what is balanced: attention cost, or ViT patches."""
     if options.balance == "vision" and samples.patches is not None:
         return arrangement.totals(samples.patches)
@@ -211,9 +213,16 @@ def _balanced(arrangement: Arrangement, samples: Samples, options: PlanOptions) 
     """Bring packs into blocks of equal cost, when asked to."""
     if options.balance == "none":
         return arrangement
-    packs = in_blocks(costs_of(arrangement, samples, options), options.ranks, options.seed or 0)
+    packs = in_blocks(_costs_of(arrangement, samples, options), options.ranks, options.seed or 0)
     old = Offsets.from_lengths(arrangement.counts)
     return Arrangement(arrangement.order[old.gather(packs)], arrangement.counts[packs])
+
+
+def imbalance_of(arrangement: Arrangement, samples: Samples, options: PlanOptions) -> float:
+    """Time of all steps over that of equal shares; a step of one pack waits for none."""
+    if options.ranks == 1:
+        return 1.0
+    return step_imbalance(_costs_of(arrangement, samples, options), options.ranks)
 
 
 def variation(costs: NDArray[np.integer]) -> float:

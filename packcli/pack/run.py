@@ -14,13 +14,12 @@ import numpy as np
 from packcli import __version__, engine
 from packcli.contract.digests import spell_total
 from packcli.contract.errors import ContractBrokenError, UsageError
-from packcli.pack.balance import step_imbalance
 from packcli.pack.bound import bound_of
 from packcli.pack.fill import WINDOW_TOKENS, cut_shards, fill_shard, window_of
 from packcli.pack.material import gathered
 from packcli.pack.options import Arrangement, with_padding
 from packcli.pack.padding import chosen_padding
-from packcli.pack.plan import attention_of, costs_of, variation
+from packcli.pack.plan import attention_of, imbalance_of, variation
 from packcli.pack.sources import open_sources
 from packcli.pack.stored import stored_chunks
 from packcli.pack.windows import plan_windows
@@ -209,7 +208,7 @@ def _planned(
         fill=tokens / (counts.size * options.capacity) if counts.size else 0.0,
         sum_sq_len_cv=variation(attention_of(plan, placed)),
         ranks=options.ranks,
-        imbalance=step_imbalance(costs_of(plan, placed, options), options.ranks),
+        imbalance=imbalance_of(plan, placed, options),
         windows=len(chunks) if stored is None else 1,
         seconds=seconds,
         output=str(writing.output),

@@ -11,6 +11,7 @@ from packcli.contract.errors import InputError
 from packcli.contract.model import ModelFacts
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 FORMAT = "packcli/1"
@@ -73,6 +74,14 @@ class Manifest:
         fields = (self.kind, self.model.to_json(), self.versions, self.settings, self.options)
         return sha256(canonical([*fields, self.inputs]).encode()).hexdigest()
 
+    def entries(self) -> Iterator[dict[str, Any]]:
+        """Yield what is told of each input, and of the inputs that it was made from itself."""
+        yield from _entries(self.inputs)
+
+    def encode_options(self) -> Iterator[dict[str, Any]]:
+        """Yield the options of each `encode`; a packed dataset tells them with its inputs."""
+        yield from _encode_options(self.options, self.inputs)
+
     def to_json(self) -> dict[str, Any]:
         """Return the document of ``schemas/manifest.schema.json``."""
         return {
@@ -112,6 +121,22 @@ class Manifest:
             )
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"manifest field cannot be read: {error}") from error
+
+
+def _entries(inputs: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for one in inputs:
+        yield one
+        yield from _entries(one.get("inputs", []))
+
+
+def _encode_options(
+    options: dict[str, Any], inputs: list[dict[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    made = [one for one in inputs if "options" in one]
+    for one in made:
+        yield from _encode_options(one["options"], one.get("inputs", []))
+    if not made:
+        yield options
 
 
 def _typed(data: dict[str, Any], name: str, kind: type[_Kind]) -> _Kind:

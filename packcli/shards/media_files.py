@@ -51,6 +51,11 @@ def in_file(uri: str) -> bool:
     )
 
 
+def path_of(uri: str) -> str:
+    """Return the path that a uri names, of which `in_file` is true."""
+    return uri.removeprefix("file://").removeprefix("file:")
+
+
 def find(uri: str, root: Path, store: MediaStore | None, fetch: Fetch | None = None) -> MediaBytes:
     """Find a medium by the uri that encode wrote.
 
@@ -65,7 +70,7 @@ def find(uri: str, root: Path, store: MediaStore | None, fetch: Fetch | None = N
     """
     shown = uri[:_SHOWN]
     if in_file(uri):
-        path = root / uri.removeprefix("file://").removeprefix("file:")
+        path = root / path_of(uri)
         if not path.is_file():
             raise InputError(
                 f"{path}: no such file; give the folder that paths are relative to as media_root"

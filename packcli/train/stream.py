@@ -33,8 +33,8 @@ class StreamOptions:
         batch_size: packs in a batch; ignored with `max_tokens`.
         max_tokens: tokens in a batch, at most: for encoded samples that were not packed.
         seed: of the shuffle, the same on all ranks.
-        shuffled_groups: row groups (64 k tokens each) whose packs are mixed; a worker holds so
-            many decoded. 0 keeps the order of the files.
+        shuffled_groups: row groups (about 57 k tokens each) whose packs are mixed; a worker
+            holds so many decoded. 0 keeps the order of the files.
         equal_ranks: drop what makes ranks unequal: up to one pack a rank, and with `max_tokens`
             the batches past the fewest of any rank, so that all ranks have as many batches.
     """
@@ -213,13 +213,14 @@ class PackStream(Sourced, IterableDataset[list[Pack]]):
         )
 
     def _order(self, epoch: int) -> NDArray[np.int64]:
-        own = self._order_of(self._ranks.rank, epoch)
         if self._lengths is None or not self._options.equal_ranks:
-            return own
+            return self._order_of(self._ranks.rank, epoch)
         # lengths differ, so ranks of as many packs have not as many batches
-        every = [self._bounds(self._order_of(rank, epoch)) for rank in range(self._ranks.count)]
-        fewest = min(map(len, every)) - 1
-        return own[: every[self._ranks.rank][fewest]]
+        every = [self._order_of(rank, epoch) for rank in range(self._ranks.count)]
+        bounds = [self._bounds(order) for order in every]
+        fewest = min(map(len, bounds)) - 1
+        own = self._ranks.rank
+        return every[own][: bounds[own][fewest]]
 
     def _order_of(self, rank: int, epoch: int) -> NDArray[np.int64]:
         seed, runs = self._options.seed, self._options.shuffled_groups

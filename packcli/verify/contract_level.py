@@ -39,7 +39,8 @@ class _Identity:
     digest: int = 0
     sources: list[np.ndarray] = field(default_factory=list[np.ndarray])
 
-    def add(self, packs: Packs) -> None:
+    def add(self, packs: Packs) -> int:
+        """Add a row group's; returns how many samples it holds, padding left out."""
         there = ~padding_of(packs)
         digests = packs.columns["sample_digests"][there]
         self.packs += len(packs)
@@ -50,6 +51,7 @@ class _Identity:
         pairs = zip(packs.columns["sample_sources"][there].tolist(), digests, strict=True)
         hashes = (hash((name, digest.tobytes())) for name, digest in pairs)
         self.sources.append(np.fromiter(hashes, np.int64, len(digests)))
+        return len(digests)
 
     def beyond(self, uses: int) -> int:
         """Count samples that are there more often than they are used."""
@@ -147,8 +149,7 @@ def _check_rows(
     if "input_ids" in rows.cells:
         verdict.checked["tokens"] += int(rows.tokens.sum())
     if checked.packs is not None:
-        verdict.checked["samples"] += int(np.count_nonzero(~padding_of(checked.packs)))
-        identity.add(checked.packs)
+        verdict.checked["samples"] += identity.add(checked.packs)
         _check_capacity(target, at, checked.packs, checked.sound, verdict)
     return {rule.code for rule, hit in checked.hits if hit.row is None}
 

@@ -120,8 +120,7 @@ def _has_windows(rows: Rows) -> bool:
 
 
 def _has_padded(rows: Rows) -> bool:
-    stored, padding = "cu_seqlens_padded" in rows.cells, rows.facts.padding
-    return stored == (padding is not None and padding.sample_multiple > 1)
+    return ("cu_seqlens_padded" in rows.cells) == rows.facts.pads_samples
 
 
 DIGESTED = "the model, as digests cover media: name --model"

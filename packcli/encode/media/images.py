@@ -12,6 +12,7 @@ from PIL import Image, PngImagePlugin
 from packcli.contract.errors import Rejection
 from packcli.encode.media.endings import image_cut_short, read_tail
 from packcli.encode.media.headers import plain_size
+from packcli.encode.media.headers.exif import SIDEWAYS
 from packcli.encode.media.headers.png import LATE
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ MAX_PIXELS = 178_956_970
 """Header pixels beyond which an image is taken for a decompression bomb (Pillow's own limit)."""
 
 _ORIENTATION = 0x0112
-_SIDEWAYS = (5, 6, 7, 8)
 _NO_RGB = frozenset({"La"})
 """Pillow's modes without a way to RGB; only readers that are not its own open such images."""
 
@@ -132,7 +132,7 @@ def _turned(image: Image.Image, stream: BinaryIO) -> bool:
     if image.format == "PNG":
         image.info.update(_late_png_metadata(stream))
     # of the base class: `getexif` of a PNG decodes the whole image to find what was just found
-    return Image.Image.getexif(image).get(_ORIENTATION) in _SIDEWAYS
+    return Image.Image.getexif(image).get(_ORIENTATION) in SIDEWAYS
 
 
 def _late_png_metadata(stream: BinaryIO) -> dict[str, Any]:

@@ -173,10 +173,6 @@ _METHODS: dict[type, dict[str, Size]] = {
     tuple: dict.fromkeys(("count", "index"), _none),
     float: {"is_integer": _none},
 }
-TEXT_METHODS, OTHER_METHODS = (
-    frozenset(_TEXT_METHODS),
-    frozenset(name for methods in _METHODS.values() for name in methods),
-)
 
 
 def check_method(owner: object, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

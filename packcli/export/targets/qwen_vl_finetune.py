@@ -9,7 +9,7 @@ from packcli.export.dialogues import Dialogue, dialogue_of
 from packcli.export.media_roots import MediaRoots
 from packcli.export.records import Records
 from packcli.export.refusals import Refused, UnfitError
-from packcli.shards.media_files import in_file
+from packcli.shards.media_files import in_file, path_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -74,7 +74,7 @@ class _Sink:
     def _placed(self, path: str, source: str) -> str:
         """Leave paths relative to the one folder that the trainer joins them to."""
         whole = self._roots.placed(path, source)
-        return whole if self._roots.one is None else path.removeprefix("file://")
+        return whole if self._roots.one is None else path_of(path)
 
     def finish(self) -> dict[str, Any]:
         self._file.write("[]\n" if self._before.startswith("[") else "\n]\n")

@@ -133,7 +133,7 @@ def arrange(samples: Samples, options: PlanOptions) -> Arrangement:
     else:
         arrangement = runs.expand(ranks)
     if not all(arrangement.keeps(need, most) for need, most in samples.demands(options)[1:]):
-        arrangement = arrange_limited(samples, options)
+        arrangement = arrange_limited(samples, ranks, options)
     if options.balance == "attention":
         arrangement = evened(arrangement, samples, ranks, options)
     return arrangement

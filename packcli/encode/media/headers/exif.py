@@ -9,9 +9,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _ORIENTATION, _SHORT = 0x0112, 3
-_SIDEWAYS = frozenset({5, 6, 7, 8})
-_ORDERS = {b"II*\0": "<", b"MM\0*": ">"}
 _HEADER = 8
+
+SIDEWAYS = frozenset({5, 6, 7, 8})
+"""Orientations that swap height and width."""
+
+ORDERS = {b"II*\0": "<", b"MM\0*": ">"}
+"""Byte order of a TIFF directory as `struct` calls it, by the first bytes before it."""
+
 BYTES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4}
 """Bytes of a value of a TIFF directory, by its type."""
 
@@ -32,7 +37,7 @@ def sideways(data: bytes) -> bool | None:
     Raises:
         OddExifError: anything is not as it should be.
     """
-    order = _ORDERS.get(data[:4])
+    order = ORDERS.get(data[:4])
     if order is None or len(data) < _HEADER:
         raise OddExifError
     (place,) = struct.unpack_from(f"{order}L", data, 4)
@@ -43,7 +48,7 @@ def sideways(data: bytes) -> bool | None:
     found = [_value(order, entry) for entry in _entries(order, data, entries)]
     if len(found) > 1:
         raise OddExifError
-    return found[0] in _SIDEWAYS if found else None
+    return found[0] in SIDEWAYS if found else None
 
 
 def _entries(order: str, data: bytes, entries: bytes) -> Iterator[tuple[int, int, int]]:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from packcli.encode.media.headers.exif import BYTES
+from packcli.encode.media.headers.exif import BYTES, ORDERS, SIDEWAYS
 from packcli.encode.media.headers.still import Still
 
 if TYPE_CHECKING:
     from packcli.encode.media.headers.still import Contents
 
-MAGICS = (b"II*\0", b"MM\0*")
+MAGICS = tuple(ORDERS)
 
-_ORDERS = {b"II*\0": "<", b"MM\0*": ">"}
 _SHORT, _LONG, _RATIONAL = 3, 4, 5
 _WIDTH, _HEIGHT, _BITS, _PACKED, _MEANING = 256, 257, 258, 259, 262
 _STRIPS, _TURNED, _SAMPLES, _ROWS, _COUNTS = 273, 274, 277, 278, 279
@@ -36,7 +35,6 @@ _COMPRESSIONS = frozenset({1, 5, 8, 32773, 32946})
 _LAYOUTS = {((8,), (0,), (1,)), ((8,), (1,), (1,)), ((8, 8, 8), (2,), (3,))}
 """Bits, meaning and number of samples."""
 
-_SIDEWAYS = frozenset({5, 6, 7, 8})
 _MOST_TAGS = 64
 _MOST_VALUES = 1 << 16
 
@@ -46,7 +44,7 @@ def read(contents: Contents) -> Still | None:
 
     Pillow turns the size of a TIFF itself, whatever is asked for.
     """
-    order = _ORDERS[contents.head[:4]]
+    order = ORDERS[contents.head[:4]]
     place = int.from_bytes(contents.head[4:8], "little" if order == "<" else "big")
     entries = _entries(contents, order, place)
     if entries is None:
@@ -61,7 +59,7 @@ def read(contents: Contents) -> Still | None:
     ):
         return None
     (height,), (width,) = tags[_HEIGHT], tags[_WIDTH]
-    if tags.get(_TURNED, (1,))[0] in _SIDEWAYS:
+    if tags.get(_TURNED, (1,))[0] in SIDEWAYS:
         height, width = width, height
     return Still(height, width, animated=after != 0) if height and width else None
 
