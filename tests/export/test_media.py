@@ -57,6 +57,16 @@ def test_embedded_media_are_named_by_their_files(target, made, exported, sample_
     assert file.read_bytes() == (sample_data / "media" / "sunset.jpg").read_bytes()
 
 
+@pytest.mark.parametrize("scheme", ["", "file:", "file://"])
+def test_paths_below_the_one_folder_stay_relative_to_it(scheme, made, exported, sample_data):
+    uri = f"{scheme}media/sunset.jpg"
+    model = sample_data / "models" / "qwen3_vl"
+    packed, records = made(model, [chat("one", "<image>What?", images=[uri])], sample_data)
+    output, _ = exported(packed, "qwen-vl-finetune", records=(records,), media_root=sample_data)
+    told = json.loads((output / "packed.json").read_text())[0][0]["image"]
+    assert told == ["media/sunset.jpg"]
+
+
 def canvas(folder, name, frame):
     """A canvas of 4 x 8 patches whose lower half shows the next frame."""
     Image.new("RGB", (8 * 14, 4 * 14), (frame, 0, 0)).save(folder / f"{name}.png")
