@@ -140,6 +140,12 @@ class ModelFacts:
         return parts
 
     @property
+    def slot_tokens(self) -> dict[str, int]:
+        """Ids of slots by kind, ``image`` or ``video``: those that the family has."""
+        tokens = {"image": self.image_token_id, "video": self.video_token_id}
+        return {kind: token for kind, token in tokens.items() if token is not None}
+
+    @property
     def pads_samples(self) -> bool:
         """Whether padding may stand behind any sample, not at the tail of packs alone."""
         return self.padding is not None and self.padding.sample_multiple > 1

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from packcli.contract.cells import Cells
 from packcli.contract.columns import BY_NAME, Axis, Column
 from packcli.contract.model import ModelFacts
 from packcli.contract.offsets import Offsets
 from packcli.contract.packs import Packs, carried_columns, held_axes, neutral
+from packcli.contract.slot_runs import SlotRuns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,46 +27,9 @@ UNKNOWN_MODEL = ModelFacts(family="unknown", vocab_size=np.iinfo(np.int32).max)
 _LONG = 48  # tokens of a row on average, from which slices are cheaper than single places
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Cells:
-    """One column of R rows.
-
-    Attributes:
-        values: (N,) the innermost elements of all rows, one behind the other.
-        rows: (R + 1,) int64, where each row's elements (or inner lists) start; None when the
-            column holds one value a row.
-        inner: (M + 1,) int64, where each inner list starts in `values`; None without them.
-        dtype: the type on disk, e.g. ``list<int32>``.
-        nulls: how many values or lists are null.
-    """
-
-    values: NDArray[Any]
-    rows: NDArray[np.int64] | None
-    inner: NDArray[np.int64] | None
-    dtype: str
-    nulls: int = 0
-
-    @property
-    def lengths(self) -> NDArray[np.int64]:
-        """(R,) int64, elements (or inner lists) of each row."""
-        if self.rows is None:
-            return np.ones(len(self.values), dtype=np.int64)
-        return np.diff(self.rows)
-
-    def take(self, keep: NDArray[np.int64]) -> Cells:
-        """Keep some rows."""
-        if self.rows is None:
-            return Cells(self.values[keep], None, None, self.dtype, self.nulls)
-        rows, places = _gather(self.rows, keep)
-        if self.inner is None:
-            return Cells(self.values[places], rows, None, self.dtype, self.nulls)
-        inner, places = _gather(self.inner, places)
-        return Cells(self.values[places], rows, inner, self.dtype, self.nulls)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Rows:
-    """R rows of a shard.
+    """R rows of a shard; what many rules ask of them is found once.
 
     Attributes:
         count: R.
@@ -79,11 +45,39 @@ class Rows:
         """Keep some rows."""
         return Rows(len(keep), {n: c.take(keep) for n, c in self.cells.items()}, self.facts)
 
-    @property
+    @cached_property
     def tokens(self) -> NDArray[np.int64]:
         """(R,) int64, tokens of each row, told by ``input_ids``."""
         return self.cells["input_ids"].lengths
 
+    @cached_property
+    def slots(self) -> Mapping[str, SlotRuns]:
+        """Where the slots of images and of videos stand, by flat tokens of all rows."""
+        ids = self.cells["input_ids"].values
+        return {kind: SlotRuns.of(ids, token) for kind, token in self.facts.slot_tokens.items()}
+
+    @cached_property
+    def members(self) -> Offsets:
+        """R segments over S samples, told by the boundaries."""
+        return Offsets.from_lengths(np.diff(self.boundaries[0]) - 1)
+
+    @cached_property
+    def lengths(self) -> NDArray[np.int64]:
+        """(S,) int64, tokens of each sample of all rows, told by the boundaries."""
+        counts, flat = self.boundaries
+        inside = np.ones(len(flat), dtype=bool)
+        inside[counts[:-1]] = False
+        return np.diff(flat, prepend=0)[inside]
+
+    @cached_property
+    def starts(self) -> NDArray[np.int64]:
+        """(S,) int64, the first token of each sample in its row, told by the boundaries."""
+        counts, flat = self.boundaries
+        inside = np.ones(len(flat), dtype=bool)
+        inside[counts[1:] - 1] = False
+        return flat[inside]
+
+    @cached_property
     def boundaries(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Read where samples start, from the best column that is there.
 
@@ -113,12 +107,8 @@ class Rows:
         Only for rows in which every frame rule holds. Columns that are not there are filled
         with neutral values; rules that look at them do not run.
         """
-        counts, flat = self.boundaries()
-        members = Offsets.from_lengths(np.diff(counts) - 1)
-        inside = np.ones(len(flat), dtype=bool)
-        inside[counts[:-1]] = False
-        lengths = np.diff(flat, prepend=0)[inside]
-        axes = {Axis.TOKEN: Offsets.from_lengths(lengths)}
+        members = self.members
+        axes = {Axis.TOKEN: Offsets.from_lengths(self.lengths)}
         for axis in held_axes(self.facts):
             if axis not in {Axis.TOKEN, Axis.MEDIUM}:
                 axes[axis] = self._spread(axis, axes[Axis.TOKEN])
@@ -131,13 +121,10 @@ class Rows:
     def _spread(self, axis: Axis, tokens: Offsets) -> Offsets:
         """Tell how many grids of a kind each sample holds."""
         name = f"{axis}_grid_thw"
-        token = self.facts.image_token_id if axis is Axis.IMAGE else self.facts.video_token_id
-        if name not in self.cells or token is None:
+        if name not in self.cells or axis not in self.slots:
             return Offsets.from_lengths(np.zeros(len(tokens), dtype=np.int64))
-        grids = self.cells[name].values.reshape(-1, 3)
-        slot_places = np.flatnonzero(self.cells["input_ids"].values == token)
-        last_slot = np.cumsum(self.facts.slots(grids)) - 1
-        place = np.searchsorted(tokens.ends, slot_places[last_slot], side="right")
+        last = np.cumsum(self.facts.slots(self.cells[name].values)) - 1
+        place = np.searchsorted(tokens.ends, self.slots[axis].places(last), side="right")
         return Offsets.from_lengths(np.bincount(place, minlength=len(tokens)))
 
     def _carried(
@@ -220,16 +207,6 @@ def _plane_places(tokens: NDArray[np.integer], planes: int) -> NDArray[np.int64]
     starts = np.cumsum(sizes) - sizes
     first = np.arange(int(sizes.sum()), dtype=np.int64) + np.repeat(starts * (planes - 1), sizes)
     return first + np.arange(planes, dtype=np.int64)[:, None] * np.repeat(sizes, sizes)
-
-
-def _gather(
-    offsets: NDArray[np.int64], keep: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    sizes = np.diff(offsets)[keep]
-    ends = np.cumsum(sizes)
-    total = int(ends[-1]) if len(ends) else 0
-    places = np.arange(total) + np.repeat(offsets[:-1][keep] - (ends - sizes), sizes)
-    return np.concatenate([[0], ends]), places
 
 
 def _boundaries_from_lengths(cells: Cells) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

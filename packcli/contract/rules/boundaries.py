@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from packcli.contract.cells import Cells
 from packcli.contract.offsets import Offsets
-from packcli.contract.rows import Cells
 from packcli.contract.rules.rule import Hit, Rule, first_per_row
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _start(rows: Rows) -> Iterator[Hit]:
-    counts, flat = rows.boundaries()
+    counts, flat = rows.boundaries
     sizes = np.diff(counts)
     empty = sizes < 2  # noqa: PLR2004 - one sample needs two boundaries
     for row in np.flatnonzero(empty).tolist():
@@ -31,14 +31,14 @@ def _start(rows: Rows) -> Iterator[Hit]:
 
 
 def _end(rows: Rows) -> Iterator[Hit]:
-    counts, flat = rows.boundaries()
+    counts, flat = rows.boundaries
     last = flat[counts[1:] - 1]
     for row in np.flatnonzero(last != rows.tokens).tolist():
         yield Hit(row, f"the last boundary is {last[row]}, the pack has {rows.tokens[row]} tokens")
 
 
 def _increasing(rows: Rows) -> Iterator[Hit]:
-    counts, flat = rows.boundaries()
+    counts, flat = rows.boundaries
     steps = np.diff(flat)
     steps[counts[1:-1] - 1] = 1
     places = np.flatnonzero(steps <= 0)
@@ -51,28 +51,20 @@ def _increasing(rows: Rows) -> Iterator[Hit]:
 
 
 def _lengths(rows: Rows) -> Iterator[Hit]:
-    counts, flat = rows.boundaries()
-    inside = np.ones(len(flat), dtype=bool)
-    inside[counts[:-1]] = False
-    not_last = np.ones(len(flat), dtype=bool)
-    not_last[counts[1:] - 1] = False
-    told = {
-        "seq_lengths": np.diff(flat, prepend=0)[inside],
-        "seq_start_id": flat[not_last],
-    }
-    for name, expected in told.items():
+    for name, expected in {"seq_lengths": rows.lengths, "seq_start_id": rows.starts}.items():
         if name in rows.cells:
             yield from _disagreement(rows, name, expected)
 
 
 def _disagreement(rows: Rows, name: str, expected: NDArray[np.int64]) -> Iterator[Hit]:
-    cells = rows.cells[name]
-    samples = np.diff(rows.boundaries()[0]) - 1
+    cells, samples = rows.cells[name], rows.members.lengths
+    if np.array_equal(cells.lengths, samples) and np.array_equal(cells.values, expected):
+        return
     for row in np.flatnonzero(cells.lengths != samples).tolist():
         yield Hit(row, f"{name} names {cells.lengths[row]} samples, cu_seqlens {samples[row]}")
     same = np.flatnonzero(cells.lengths == samples)
-    first = np.concatenate([[0], np.cumsum(samples)])
-    told = Cells(expected, first, None, cells.dtype).take(same)
+    members = rows.members.values.astype(np.int64)
+    told = Cells(expected, members, None, cells.dtype).take(same)
     stored = cells.take(same).values
     assert told.rows is not None  # noqa: S101 - given two lines above
     places = np.flatnonzero(stored != told.values)
@@ -87,10 +79,7 @@ def _max_seqlen(rows: Rows) -> Iterator[Hit]:
     if "max_seqlen" not in rows.cells:
         yield Hit(None, "cu_seqlens without max_seqlen: transformers falls back to dense attention")
         return
-    counts, flat = rows.boundaries()
-    steps = np.diff(flat, prepend=0)
-    steps[counts[:-1]] = 0
-    longest = np.maximum.reduceat(steps, counts[:-1]) if rows.count else steps
+    longest = np.maximum.reduceat(rows.lengths, rows.members.starts)
     stored = rows.cells["max_seqlen"].values
     for row in np.flatnonzero(stored != longest).tolist():
         why = "tail rows are never computed" if stored[row] < longest[row] else "launch is wasted"
@@ -99,13 +88,13 @@ def _max_seqlen(rows: Rows) -> Iterator[Hit]:
 
 
 def _reset(rows: Rows) -> Iterator[Hit]:
-    counts, flat = rows.boundaries()
-    stored = rows.cells["position_ids"].values
+    stored, samples = rows.cells["position_ids"].values, Offsets.from_lengths(rows.lengths)
+    steps = np.diff(stored.astype(np.int32, copy=False))
+    steps[samples.starts[1:] - 1] = 1
+    if (steps == 1).all() and not stored[samples.starts].any():
+        return
+    first, run = samples.starts, samples.restarting()
     row_start = np.cumsum(rows.tokens) - rows.tokens
-    starts = np.ones(len(flat), dtype=bool)
-    starts[counts[1:] - 1] = False
-    first = flat[starts] + np.repeat(row_start, np.diff(counts) - 1)
-    run = Offsets.from_lengths(np.diff(first, append=len(stored))).restarting()
     places = np.flatnonzero(stored != run)
     row = np.searchsorted(row_start, places, side="right") - 1
     for index in first_per_row(row):

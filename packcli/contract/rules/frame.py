@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from packcli.contract.rows import Cells, Rows
+    from packcli.contract.cells import Cells
+    from packcli.contract.rows import Rows
 
 _BOUNDARY = {"cu_seqlens", "seq_lengths", "seq_start_id"}
 _GRIDS = {"image_grid_thw", "video_grid_thw"}
@@ -148,8 +149,7 @@ def _zero_rows(rows: Rows) -> Iterator[Hit]:
 
 
 def _sample_lengths(rows: Rows) -> Iterator[Hit]:
-    counts, _ = rows.boundaries()
-    samples = np.diff(counts) - 1
+    samples = rows.members.lengths
     for column in columns_for(rows.facts):
         cells = rows.cells.get(column.name)
         if cells is None or column.axis is not Axis.SAMPLE or column.name in _BOUNDARY:

@@ -175,7 +175,18 @@ def token_hits(packs: Packs, wrong: NDArray[np.bool_], message: _Message) -> Ite
         wrong: (N,) bool over all tokens.
         message: makes the text from a flat token number.
     """
-    tokens = np.flatnonzero(wrong)
+    if wrong.any():
+        yield from hits_at(packs, np.flatnonzero(wrong), message)
+
+
+def hits_at(packs: Packs, tokens: NDArray[np.integer], message: _Message) -> Iterator[Hit]:
+    """Yield one hit a sample for tokens that are wrong.
+
+    Args:
+        packs: the packs.
+        tokens: flat token numbers, ascending.
+        message: makes the text from a flat token number.
+    """
     samples = np.searchsorted(packs.tokens.ends, tokens, side="right")
     for index in first_per_row(samples):
         token = int(tokens[index])

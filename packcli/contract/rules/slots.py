@@ -17,9 +17,11 @@ from packcli.contract.rules.rule import (
     Hit,
     Rule,
     first_per_row,
+    hits_at,
     place_of,
     token_hits,
 )
+from packcli.contract.slot_runs import SlotRuns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,77 +33,62 @@ if TYPE_CHECKING:
     from packcli.contract.rows import Rows
 
 
-def _kinds(facts: ModelFacts) -> Iterator[tuple[str, str, int]]:
-    for kind, column, token in _all_kinds(facts):
-        if token is not None:
-            yield kind, column, token
-
-
-def _all_kinds(facts: ModelFacts) -> Iterator[tuple[str, str, int | None]]:
-    yield "image", "image_grid_thw", facts.image_token_id
-    yield "video", "video_grid_thw", facts.video_token_id
-
-
 def _count(rows: Rows) -> Iterator[Hit]:
-    for kind, column, token in _all_kinds(rows.facts):
-        if token is None:
+    for kind in ("image", "video"):
+        column = f"{kind}_grid_thw"
+        if kind not in rows.slots:
             if column in rows.cells:
                 for row in np.flatnonzero(rows.cells[column].lengths).tolist():
                     yield Hit(row, f"{column} holds grids, and the model has no {kind} slots")
         elif column in rows.cells:
-            yield from _count_kind(rows, kind, token)
-        elif np.any(rows.cells["input_ids"].values == token):
+            yield from _count_kind(rows, kind)
+        elif rows.slots[kind].total:
             yield Hit(None, f"there are {kind} slots and no column {column}")
 
 
-def _count_kind(rows: Rows, kind: str, token: int) -> Iterator[Hit]:
+def _count_kind(rows: Rows, kind: str) -> Iterator[Hit]:
     """Compare slots and grids, per pack, then where the samples of a pack meet."""
-    slots = np.flatnonzero(rows.cells["input_ids"].values == token)
     cells = rows.cells[f"{kind}_grid_thw"]
     assert cells.rows is not None  # noqa: S101 - list columns only, told by grid.dtype before
-    ends = np.concatenate([[0], np.cumsum(rows.facts.slots(cells.values.reshape(-1, 3)))])
-    per_row = np.diff(np.searchsorted(slots, np.cumsum(rows.tokens)), prepend=0)
+    ends = np.concatenate([[0], np.cumsum(rows.facts.slots(cells.values))])
+    per_row = np.diff(rows.slots[kind].before(np.cumsum(rows.tokens)), prepend=0)
     told = ends[cells.rows[1:]] - ends[cells.rows[:-1]]
     wrong = per_row != told
     for row in np.flatnonzero(wrong).tolist():
         edges = ends[cells.rows[row] : cells.rows[row + 1] + 1] - ends[cells.rows[row]]
         message = f"{per_row[row]} {kind} slots, grids make {told[row]}"
-        yield Hit(row, message, _first_off(rows, row, slots, edges))
+        yield Hit(row, message, _first_off(rows, row, rows.slots[kind], edges))
     if not cells.rows[-1]:
         return
     right = np.flatnonzero(~wrong)
-    if wrong.any():
-        rows = rows.take(right)
-        slots = np.flatnonzero(rows.cells["input_ids"].values == token)
-    for hit in _straddling(rows, kind, slots):
+    for hit in _straddling(rows.take(right) if wrong.any() else rows, kind):
         assert hit.row is not None  # noqa: S101 - straddling is told of rows only
         yield replace(hit, row=int(right[hit.row]))
 
 
-def _first_off(
-    rows: Rows, row: int, slots: NDArray[np.int64], edges: NDArray[np.int64]
-) -> int | None:
+def _first_off(rows: Rows, row: int, slots: SlotRuns, edges: NDArray[np.int64]) -> int | None:
     """Return the first sample of a pack at whose end no grid ends; None where all do."""
-    counts, flat = rows.boundaries()
+    counts, flat = rows.boundaries
     start = int(rows.tokens[:row].sum())
     bounds = start + flat[counts[row] + 1 : counts[row + 1]]
-    filled = np.searchsorted(slots, bounds) - np.searchsorted(slots, start)
-    off = np.flatnonzero(~np.isin(filled, edges))
+    filled = slots.before(bounds) - slots.before(np.array(start))
+    off = np.flatnonzero(~_among(filled, edges))
     return int(off[0]) if off.size else None
 
 
-def _straddling(rows: Rows, kind: str, slot_places: NDArray[np.int64]) -> Iterator[Hit]:
+def _among(numbers: NDArray[np.integer], edges: NDArray[np.integer]) -> NDArray[np.bool_]:
+    """Tell which numbers are in a sorted list of edges, at least one."""
+    place = np.searchsorted(edges, numbers)
+    return edges[np.minimum(place, edges.size - 1)] == numbers
+
+
+def _straddling(rows: Rows, kind: str) -> Iterator[Hit]:
     """Find samples whose slots are not a whole number of grids, in packs that add up."""
-    grids = rows.cells[f"{kind}_grid_thw"].values.reshape(-1, 3)
+    grids = rows.cells[f"{kind}_grid_thw"].values
     ends = np.concatenate([[0], np.cumsum(rows.facts.slots(grids))])
-    counts, flat = rows.boundaries()
-    inside = np.ones(len(flat), dtype=bool)
-    inside[counts[:-1]] = False
-    row_start = np.repeat(np.cumsum(rows.tokens) - rows.tokens, np.diff(counts) - 1)
-    sample_ends = row_start + flat[inside]
-    slots = np.searchsorted(slot_places, sample_ends)
-    wrong = np.flatnonzero(~np.isin(slots, ends))
-    first = np.cumsum(np.diff(counts) - 1) - (np.diff(counts) - 1)
+    slots = rows.slots[kind].before(np.cumsum(rows.lengths))
+    wrong = np.flatnonzero(~_among(slots, ends))
+    first = rows.members.starts
     row = np.searchsorted(first, wrong, side="right") - 1
     for index in first_per_row(row):
         sample, number = int(wrong[index]), int(row[index])
@@ -112,20 +99,14 @@ def _straddling(rows: Rows, kind: str, slot_places: NDArray[np.int64]) -> Iterat
 
 def _grid_order(packs: Packs, rows: Rows) -> Iterator[Hit]:
     """Every run of slots starts where a grid (or a frame of one) starts."""
-    del rows
-    ids = packs.columns["input_ids"]
-    for kind, column, token in _kinds(packs.facts):
-        if not len(packs.columns[column]):
+    for kind, slots in rows.slots.items():
+        grids = packs.columns[f"{kind}_grid_thw"]
+        if not len(grids):
             continue
-        slots = np.flatnonzero(ids == token)
-        apart = np.ones(len(slots), dtype=bool)
-        apart[1:] = slots[1:] - slots[:-1] > 1
-        begins = np.flatnonzero(apart)
-        grids = _frames(packs.columns[column].astype(np.int64), kind, packs.facts)
-        edges = np.concatenate([[0], np.cumsum(packs.facts.slots(grids))])
-        wrong = np.zeros(len(ids), dtype=bool)
-        wrong[slots[begins[~np.isin(begins, edges)]]] = True
-        yield from token_hits(
+        parts = _frames(grids.astype(np.int64), kind, packs.facts)
+        edges = np.concatenate([[0], np.cumsum(packs.facts.slots(parts))])
+        wrong = slots.starts[~_among(slots.counts[:-1], edges)]
+        yield from hits_at(
             packs, wrong, lambda _, k=kind: f"{k} slots start here, but no {k} grid does"
         )
 
@@ -142,7 +123,7 @@ def _frames(grids: NDArray[np.int64], kind: str, facts: ModelFacts) -> NDArray[n
 def _mm_type(packs: Packs, rows: Rows) -> Iterator[Hit]:
     ids, stored = packs.columns["input_ids"], packs.columns["mm_token_type_ids"]
     expected = np.zeros(len(ids), dtype=np.int8)
-    for kind, _, token in _kinds(packs.facts):
+    for kind, token in packs.facts.slot_tokens.items():
         expected[ids == token] = 1 if kind == "image" else 2
     if packs.facts.token_type_ids and "token_type_ids" in rows.cells:
         again = rows.cells["token_type_ids"].values
@@ -202,10 +183,10 @@ def _span(packs: Packs, rows: Rows) -> Iterator[Hit]:
 def media_spans(packs: Packs) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """First slot (flat token number) and slot count of every medium, in token order."""
     starts, counts = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-    for _, column, token in _kinds(packs.facts):
-        slots = np.flatnonzero(packs.columns["input_ids"] == token)
-        sizes = packs.facts.slots(packs.columns[column])
-        starts.append(slots[np.cumsum(sizes) - sizes])
+    for kind, token in packs.facts.slot_tokens.items():
+        slots = SlotRuns.of(packs.columns["input_ids"], token)
+        sizes = packs.facts.slots(packs.columns[f"{kind}_grid_thw"])
+        starts.append(slots.places(np.cumsum(sizes) - sizes))
         counts.append(sizes)
     start, count = np.concatenate(starts), np.concatenate(counts)
     order = np.argsort(start, kind="stable")
