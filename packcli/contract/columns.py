@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -206,6 +207,7 @@ FORBIDDEN: dict[str, str] = {
 """Column names that silently change what a trainer does with the row, and why."""
 
 
+@lru_cache(maxsize=32)
 def columns_for(facts: ModelFacts) -> tuple[Column, ...]:
     """Return the columns of a dataset made for a model, in table order."""
     held = {Need.ALWAYS}

@@ -32,7 +32,10 @@ def sum_per_pack(packs: Packs, values: NDArray[Any], axis: Axis) -> NDArray[np.i
         (P,) int64.
     """
     inner = packs.members if axis is Axis.SAMPLE else packs.members.through(packs.axes[axis])
-    sums, held = np.zeros(len(inner), dtype=np.int64), inner.lengths > 0
+    held = inner.lengths > 0
+    if held.all() and len(inner):
+        return np.add.reduceat(values, inner.starts, dtype=np.int64)
+    sums = np.zeros(len(inner), dtype=np.int64)
     if held.any():  # a sum runs to the next start, so segments without elements are left out
         sums[held] = np.add.reduceat(values, inner.starts[held], dtype=np.int64)
     return sums

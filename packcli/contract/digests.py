@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from packcli.contract.columns import BY_NAME, Axis
+from packcli.contract.columns import Axis
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
+    from packcli.contract.offsets import Offsets
     from packcli.contract.packs import Packs
+
+_Pieces: TypeAlias = "list[bytes | memoryview]"
+"""Bytes of each sample."""
 
 SIZE = 16
 
@@ -33,8 +36,8 @@ def sample_digests(packs: Packs) -> NDArray[np.uint8]:
         element count; then, of a sample with media, JSON of what the collator opens: kind, uri,
         height, width, frames and times.
     """
-    parts = [
-        (_raw(packs.columns[name], kind), BY_NAME[name].width, axis)
+    pieces = [
+        piece
         for name, axis, kind in (
             ("input_ids", Axis.TOKEN, "<i4"),
             ("labels", Axis.TOKEN, "<i4"),
@@ -44,51 +47,52 @@ def sample_digests(packs: Packs) -> NDArray[np.uint8]:
             ("loss_scale", Axis.TOKEN, "<f4"),
         )
         if name in packs.columns
+        for piece in _counted(packs.columns[name], kind, packs.axes[axis])
     ]
-    # memoryviews and plain ints: per sample, numpy slices cost more than the hash
-    views = [(raw, 4 * width, packs.axes[axis].values.tolist()) for raw, width, axis in parts]
-    found: list[bytes] = []
-    media = _media(packs)
-    for sample, name in enumerate(_own_names(packs)):
-        pieces: list[bytes | memoryview] = []
-        for view, width, bounds in views:
-            start, stop = bounds[sample], bounds[sample + 1]
-            pieces.append((stop - start).to_bytes(8, "little"))
-            if start != stop:
-                pieces.append(view[start * width : stop * width])
-        pieces += len(name).to_bytes(8, "little"), name
-        if sample in media:
-            pieces.append(media[sample])
-        found.append(blake2b(b"".join(pieces), digest_size=SIZE).digest())
+    names = _own_names(packs)
+    pieces += [_counts(np.array([len(name) for name in names], np.int64)), names, _media(packs)]
+    found = [
+        blake2b(b"".join(told), digest_size=SIZE).digest() for told in zip(*pieces, strict=True)
+    ]
     return np.frombuffer(b"".join(found), dtype=np.uint8).reshape(-1, SIZE)
 
 
-def _raw(values: NDArray[Any], kind: str) -> memoryview:
-    return np.ascontiguousarray(values, kind).reshape(-1).view(np.uint8).data
+def _counted(values: NDArray[Any], kind: str, bounds: Offsets) -> tuple[_Pieces, _Pieces]:
+    """Cut a column into the elements of each sample, and count them."""
+    if not bounds.total:
+        return [bytes(8)] * len(bounds), [b""] * len(bounds)
+    # memoryviews and plain ints: per sample, numpy slices cost more than the hash
+    view = np.ascontiguousarray(values, kind).reshape(-1).view(np.uint8).data
+    cuts = (bounds.values.astype(np.int64) * (len(view) // bounds.total)).tolist()
+    return _counts(bounds.lengths), [view[start:stop] for start, stop in pairwise(cuts)]
 
 
-def _own_names(packs: Packs) -> Iterator[bytes]:
+def _counts(lengths: NDArray[np.integer]) -> _Pieces:
+    """Spell each length as eight bytes, little-endian."""
+    return lengths.astype("<i8").view("V8").tolist()
+
+
+def _own_names(packs: Packs) -> _Pieces:
     """Spell the ids that records have themselves; empty for those named by their place."""
     names, sources = (packs.columns[name].tolist() for name in ("sample_ids", "sample_sources"))
-    return (
+    return [
         b"" if name == source else name.encode()
         for name, source in zip(names, sources, strict=True)
-    )
+    ]
 
 
-def _media(packs: Packs) -> dict[int, bytes]:
-    """Spell what each sample with media names; samples without any are left out."""
+def _media(packs: Packs) -> _Pieces:
+    """Spell what each sample with media names; empty for samples without any."""
+    spelled: _Pieces = [b""] * packs.members.total
     if "media.uri" not in packs.columns:
-        return {}
+        return spelled
     names = ("kind", "uri", "height", "width", "frame_indices", "timestamps")
     fields = [packs.columns[f"media.{name}"].tolist() for name in names]
-    bounds = packs.axes[Axis.MEDIUM]
-    spelled: dict[int, bytes] = {}
+    bounds = packs.axes[Axis.MEDIUM].values.tolist()
     encode = json.JSONEncoder(default=list).encode
-    for sample in np.flatnonzero(bounds.lengths).tolist():
-        at = slice(int(bounds.values[sample]), int(bounds.values[sample + 1]))
-        told = [list(field[at]) for field in fields]
-        spelled[sample] = encode(told).encode()
+    for sample, (start, stop) in enumerate(pairwise(bounds)):
+        if start != stop:
+            spelled[sample] = encode([field[start:stop] for field in fields]).encode()
     return spelled
 
 

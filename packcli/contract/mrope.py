@@ -8,22 +8,25 @@ import numpy as np
 
 from packcli.contract.model import ModelFacts, Rope
 from packcli.contract.offsets import Offsets
+from packcli.contract.slot_runs import slot_runs
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import ArrayLike, NDArray
+
+    from packcli.contract.slot_runs import SlotRuns
 
 
 class _Blocks(NamedTuple):
-    """Runs of slots that each fill one grid, (n,) int64 unless said otherwise.
+    """Blocks: runs of slots that each fill one grid, (n,) int64 unless said otherwise.
 
     Attributes:
-        slots: (N,) the tokens of all blocks, block by block.
         starts: first token of each block.
         sides: (n, 3) slots: temporal, height, width.
         steps: (n,) float32, temporal positions per temporal patch.
     """
 
-    slots: NDArray[np.int64]
     starts: NDArray[np.int64]
     sides: NDArray[np.int64]
     steps: NDArray[np.float32]
@@ -56,11 +59,12 @@ def mrope(
     """
     ids = np.asarray(input_ids)
     tokens = Offsets.from_lengths([ids.size])
-    return mrope_planes(ids, tokens, (image_grids, video_grids), facts, seconds_per_grid)
+    slots = slot_runs(ids, facts)
+    return mrope_planes(slots, tokens, (image_grids, video_grids), facts, seconds_per_grid)
 
 
 def mrope_planes(
-    input_ids: NDArray[np.integer],
+    slots: Mapping[str, SlotRuns],
     tokens: Offsets,
     grids: tuple[ArrayLike, ArrayLike],
     facts: ModelFacts,
@@ -69,7 +73,7 @@ def mrope_planes(
     """Return the positions of many samples, each from 0: `mrope` of all of them at once.
 
     Args:
-        input_ids: (N,) int32, token ids of all samples.
+        slots: of images and videos, by tokens of all samples.
         tokens: S segments over N tokens.
         grids: images (n, 3) and videos (m, 3), patches, in the order of their slots.
         facts: the model.
@@ -83,18 +87,15 @@ def mrope_planes(
     """
     if facts.rope is Rope.TEXT:
         raise ValueError(f"family {facts.family} has one plane of positions, not three")
-    ids = np.asarray(input_ids)
-    images = _place(ids, facts.image_token_id, _sides(grids[0], facts), "image")
-    videos = _video_blocks(ids, _sides(grids[1], facts), facts, seconds_per_grid)
+    images = _place(slots["image"], _sides(grids[0], facts), "image")
+    videos = _video_blocks(slots["video"], _sides(grids[1], facts), facts, seconds_per_grid)
     if not images.starts.size + videos.starts.size:
         return np.tile(tokens.restarting(), (3, 1))
-    blocks = _Blocks(
-        np.concatenate([images.slots, videos.slots]),
-        np.concatenate([images.starts, videos.starts]),
-        np.concatenate([images.sides, videos.sides]),
-        np.concatenate([images.steps, videos.steps]),
-    )
-    return _fill(tokens, blocks)
+    starts = np.concatenate([images.starts, videos.starts])
+    sides = np.concatenate([images.sides, videos.sides])
+    steps = np.concatenate([images.steps, videos.steps])
+    order = np.argsort(starts)
+    return _fill(tokens, _Blocks(starts[order], sides[order], steps[order]))
 
 
 def _sides(grids: ArrayLike, facts: ModelFacts) -> NDArray[np.int64]:
@@ -108,7 +109,7 @@ def _sides(grids: ArrayLike, facts: ModelFacts) -> NDArray[np.int64]:
 
 
 def _video_blocks(
-    ids: NDArray[np.integer],
+    runs: SlotRuns,
     sides: NDArray[np.int64],
     facts: ModelFacts,
     seconds_per_grid: ArrayLike | None,
@@ -117,7 +118,7 @@ def _video_blocks(
     if facts.rope is Rope.FRAMES:
         sides = np.repeat(sides, sides[:, 0], axis=0)
         sides[:, 0] = 1
-    blocks = _place(ids, facts.video_token_id, sides, "video")
+    blocks = _place(runs, sides, "video")
     if facts.rope is Rope.TIMED:
         # float32 throughout: upstream's seconds are a float32 tensor, and its product is cut off
         seconds = np.ones(videos) if seconds_per_grid is None else np.asarray(seconds_per_grid)
@@ -128,46 +129,82 @@ def _video_blocks(
     return blocks
 
 
-def _place(
-    ids: NDArray[np.integer], token: int | None, sides: NDArray[np.int64], kind: str
-) -> _Blocks:
-    """Find where each grid's slots start; every one must be a run without a gap."""
-    found = np.flatnonzero(ids == token) if token is not None else np.empty(0, dtype=np.int64)
+def _place(runs: SlotRuns, sides: NDArray[np.int64], kind: str) -> _Blocks:
+    """Find where each grid's slots start; every one must stand in a run without a gap."""
     sizes = sides.prod(axis=1)
     ends = np.cumsum(sizes)
     needed = int(ends[-1]) if ends.size else 0
-    if found.size != needed:
+    if runs.total != needed:
         raise ValueError(
-            f"{found.size} {kind} slots, but the {sides.shape[0]} {kind} grids need {needed}"
+            f"{runs.total} {kind} slots, but the {sides.shape[0]} {kind} grids need {needed}"
         )
-    starts = found[ends - sizes]
-    broken = np.flatnonzero(found[ends - 1] - starts + 1 != sizes)
+    starts = runs.places(ends - sizes)
+    broken = np.flatnonzero(runs.places(ends - 1) - starts + 1 != sizes)
     if broken.size:
         raise ValueError(f"the slots of {kind} grid {int(broken[0])} do not stand side by side")
-    return _Blocks(found, starts, sides, np.ones(sizes.size, dtype=np.float32))
+    return _Blocks(starts, sides, np.ones(sizes.size, dtype=np.float32))
 
 
 def _fill(tokens: Offsets, blocks: _Blocks) -> NDArray[np.int32]:
-    sizes = blocks.sides.prod(axis=1)
+    frames, rows, columns = blocks.sides.T
+    areas = rows * columns
+    sizes = frames * areas
     ends = blocks.starts + sizes
     sample = np.searchsorted(tokens.ends, blocks.starts, side="right")
     if np.any(ends > tokens.ends[sample]):
         raise ValueError("the slots of a grid reach into the next sample")
     # a block advances the text after it by its longer side only, not by its slots
-    text = _lagging(tokens, ends, sizes - blocks.sides[:, 1:].max(axis=1))
-    planes = np.tile(text, (3, 1))
-    base = text[blocks.starts]
-    frames, rows, columns = blocks.sides.T
-    lines = frames * rows
-    # whole frames and lines are repeated, as dividing each slot's number costs ten times as much
+    text = _lagging(tokens, ends, sizes - np.maximum(rows, columns))
+    base, lines = text[blocks.starts], frames * rows
+    gaps = np.append(blocks.starts, tokens.total)
+    gaps[1:] -= ends
     step = _counted(frames).astype(np.float32) * np.repeat(blocks.steps, frames)
     frame = np.repeat(base, frames) + step.astype(np.int64)
-    planes[0, blocks.slots] = np.repeat(frame, np.repeat(rows * columns, frames))
     line = np.repeat(base, lines) + _counted(np.repeat(rows, frames))
-    width = np.repeat(columns, lines)
-    planes[1, blocks.slots] = np.repeat(line, width)
-    planes[2, blocks.slots] = np.repeat(base, sizes) + _counted(width)
+    before = _counted(lines) * np.repeat(columns, lines)
+    by_frame, by_line = _parts(gaps, frames, areas), _parts(gaps, lines, columns)
+    planes = np.empty((3, tokens.total), dtype=np.int32)
+    np.multiply(text, by_frame.over(np.zeros(frame.size), 1), out=planes[0])
+    np.add(planes[0], by_line.over(line, 0), out=planes[1])
+    planes[0] += by_frame.over(frame, 0)
+    # text counts on inside a block, and a line starts again from the block's base
+    np.subtract(text, by_line.over(before, 0), out=planes[2])
     return planes
+
+
+class _Parts(NamedTuple):
+    """All tokens as the text before each block, its parts, …, and the text behind the last.
+
+    Attributes:
+        widths: (m,) int64, tokens of each.
+        text: (m,) bool, those that are text.
+    """
+
+    widths: NDArray[np.int64]
+    text: NDArray[np.bool_]
+
+    def over(self, values: NDArray[np.number], outside: int) -> NDArray[np.int32]:
+        """(N,) int32, the value of the part that each token is in, and `outside` in text."""
+        told = np.full(self.text.size, outside, dtype=np.int32)
+        told[~self.text] = values
+        return np.repeat(told, self.widths)
+
+
+def _parts(gaps: NDArray[np.int64], counts: NDArray[np.int64], widths: NDArray[np.int64]) -> _Parts:
+    """Cut n blocks into parts.
+
+    Args:
+        gaps: (n + 1,) tokens of text before each block, and behind the last.
+        counts: (n,) parts of each block.
+        widths: (n,) tokens of each of its parts.
+    """
+    text = np.zeros(int(counts.sum()) + gaps.size, dtype=bool)
+    text[0] = True
+    text[np.cumsum(counts + 1)] = True
+    told = np.empty(text.size, dtype=np.int64)
+    told[text] = gaps
+    told[~text] = np.repeat(widths, counts)
+    return _Parts(told, text)
 
 
 def _counted(lengths: NDArray[np.int64]) -> NDArray[np.int32]:
@@ -179,10 +216,9 @@ def _lagging(
     tokens: Offsets, ends: NDArray[np.int64], saved: NDArray[np.int64]
 ) -> NDArray[np.int32]:
     """(N,) int32, positions of text, each sample from 0, behind by what blocks before it saved."""
-    order = np.argsort(ends)
-    lag = np.concatenate([[0], np.cumsum(saved[order])]).astype(np.int32)
-    told = np.diff(ends[order], prepend=0, append=tokens.total)
-    text = np.arange(tokens.total, dtype=np.int32) - np.repeat(lag, told)
+    lag = np.concatenate([[0], np.cumsum(saved)]).astype(np.int32)
+    text = np.arange(tokens.total, dtype=np.int32)
+    text -= np.repeat(lag, np.diff(ends, prepend=0, append=tokens.total))
     # what a sample saved is told at its end, which is where the next one starts from 0 again
     text -= np.repeat(text[tokens.starts], tokens.lengths)
     return text

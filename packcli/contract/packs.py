@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -184,11 +185,13 @@ class Packs:
         return cls(facts.pop(), Offsets.from_lengths(np.concatenate(members)), axes, columns)
 
 
+@lru_cache(maxsize=32)
 def carried_columns(facts: ModelFacts) -> tuple[Column, ...]:
     """Return the columns that `Packs` of a model hold; the others are derived from them."""
     return tuple(column for column in columns_for(facts) if not column.derived)
 
 
+@lru_cache(maxsize=32)
 def held_axes(facts: ModelFacts) -> tuple[Axis, ...]:
     """Return the ragged axes of a model's packs."""
     used = {column.axis for column in carried_columns(facts)}

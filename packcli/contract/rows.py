@@ -14,7 +14,7 @@ from packcli.contract.columns import BY_NAME, Axis, Column
 from packcli.contract.model import ModelFacts
 from packcli.contract.offsets import Offsets
 from packcli.contract.packs import Packs, carried_columns, held_axes, neutral
-from packcli.contract.slot_runs import SlotRuns
+from packcli.contract.slot_runs import SlotRuns, slot_runs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,8 +53,7 @@ class Rows:
     @cached_property
     def slots(self) -> Mapping[str, SlotRuns]:
         """Where the slots of images and of videos stand, by flat tokens of all rows."""
-        ids = self.cells["input_ids"].values
-        return {kind: SlotRuns.of(ids, token) for kind, token in self.facts.slot_tokens.items()}
+        return slot_runs(self.cells["input_ids"].values, self.facts)
 
     @cached_property
     def members(self) -> Offsets:
@@ -121,7 +120,7 @@ class Rows:
     def _spread(self, axis: Axis, tokens: Offsets) -> Offsets:
         """Tell how many grids of a kind each sample holds."""
         name = f"{axis}_grid_thw"
-        if name not in self.cells or axis not in self.slots:
+        if name not in self.cells or not self.slots[axis].total:
             return Offsets.from_lengths(np.zeros(len(tokens), dtype=np.int64))
         last = np.cumsum(self.facts.slots(self.cells[name].values)) - 1
         place = np.searchsorted(tokens.ends, self.slots[axis].places(last), side="right")

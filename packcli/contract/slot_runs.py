@@ -10,6 +10,8 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from packcli.contract.model import ModelFacts
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SlotRuns:
@@ -33,7 +35,9 @@ class SlotRuns:
         """
         if token is None:
             return cls(np.zeros(0, np.int64), np.zeros(1, np.int64))
-        edges = np.flatnonzero(np.diff(input_ids == token, prepend=False, append=False))
+        marked = np.zeros(input_ids.size + 2, dtype=bool)
+        np.equal(input_ids, token, out=marked[1:-1])
+        edges = np.flatnonzero(marked[1:] != marked[:-1])
         counts = np.zeros(edges.size // 2 + 1, np.int64)
         np.cumsum(edges[1::2] - edges[::2], out=counts[1:])
         return cls(edges[::2], counts)
@@ -63,3 +67,14 @@ class SlotRuns:
         ends[1:] = self.starts + np.diff(self.counts)
         # all runs that start in front of a token, less what the last of them has behind it
         return self.counts[run] - np.maximum(ends[run] - tokens, 0)
+
+
+def slot_runs(input_ids: NDArray[np.integer], facts: ModelFacts) -> dict[str, SlotRuns]:
+    """Find the slots of each kind of medium, ``image`` and ``video``.
+
+    Args:
+        input_ids: (N,) token ids.
+        facts: the model.
+    """
+    tokens = {"image": facts.image_token_id, "video": facts.video_token_id}
+    return {kind: SlotRuns.of(input_ids, token) for kind, token in tokens.items()}

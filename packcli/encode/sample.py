@@ -13,13 +13,15 @@ from packcli.contract.mrope import mrope_planes
 from packcli.contract.offsets import Offsets
 from packcli.contract.packs import IGNORED, Packs, boxed
 from packcli.contract.rules.slots import media_spans
+from packcli.contract.slot_runs import slot_runs
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from packcli.contract.model import Grid, ModelFacts
+    from packcli.contract.slot_runs import SlotRuns
     from packcli.encode.records.conversation import Kind
 
 
@@ -81,18 +83,17 @@ def packs_of_one(samples: Sequence[Sample], facts: ModelFacts) -> Packs:
     }
     if facts.loss_scale:
         columns["loss_scale"] = _weights(samples, columns["labels"])
+    slots = slot_runs(columns["input_ids"], facts)
     if facts.has_media:
         axes |= _media_axes(samples)
         columns |= _media_columns(samples, columns["input_ids"], facts)
     if facts.has_mrope:
         grids = (columns["image_grid_thw"], columns["video_grid_thw"])
         seconds = columns.get("second_per_grid_ts")
-        columns["mrope_position_ids"] = mrope_planes(
-            columns["input_ids"], axes[Axis.TOKEN], grids, facts, seconds
-        )
+        columns["mrope_position_ids"] = mrope_planes(slots, axes[Axis.TOKEN], grids, facts, seconds)
     packs = Packs(facts, Offsets.unit(len(samples)), axes, columns)
     if facts.has_media:
-        _place_media(packs)
+        _place_media(packs, slots)
     columns["sample_digests"][:] = sample_digests(packs)
     return packs
 
@@ -153,8 +154,8 @@ def _grids(media: list[Medium]) -> NDArray[np.int32]:
     return np.array([medium.grid for medium in media], np.int32).reshape(-1, 3)
 
 
-def _place_media(packs: Packs) -> None:
-    start, count = media_spans(packs)
+def _place_media(packs: Packs, slots: Mapping[str, SlotRuns]) -> None:
+    start, count = media_spans(packs, slots)
     first = np.repeat(packs.tokens.starts, packs.axes[Axis.MEDIUM].lengths)
     packs.columns["media.token_start"][:] = start - first
     packs.columns["media.token_count"][:] = count

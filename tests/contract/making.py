@@ -10,6 +10,7 @@ from packcli.contract.model import ModelFacts, Padding, Rope, Runs, VitWindows
 from packcli.contract.offsets import Offsets
 from packcli.contract.packs import Packs, boxed
 from packcli.contract.rules.slots import media_spans, mrope_of
+from packcli.contract.slot_runs import slot_runs
 from packcli.pack.padding import padded
 
 IMAGE, VIDEO, START, END = 1001, 1002, 1003, 1004
@@ -127,12 +128,13 @@ def _add_media(rng, facts, axes, columns, grids, held, kinds):
 
 
 def _place_media(packs):
-    start, size = media_spans(packs)
+    slots = slot_runs(packs.columns["input_ids"], packs.facts)
+    start, size = media_spans(packs, slots)
     first_token = np.repeat(packs.tokens.starts, packs.axes[Axis.MEDIUM].lengths)
     packs.columns["media.token_start"][:] = start - first_token
     packs.columns["media.token_count"][:] = size
     if packs.facts.has_mrope:
-        packs.columns["mrope_position_ids"][:] = mrope_of(packs)
+        packs.columns["mrope_position_ids"][:] = mrope_of(packs, slots)
 
 
 def make_packs(rng, facts, packs=4, most=5, first=0):

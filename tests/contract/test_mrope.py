@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from packcli.contract.model import ModelFacts, Rope
 from packcli.contract.mrope import mrope, mrope_planes
 from packcli.contract.offsets import Offsets
+from packcli.contract.slot_runs import slot_runs
 
 IMAGE, VIDEO, MERGE, TEMPO = 1001, 1002, 2, 2
 FAMILIES = {
@@ -169,14 +170,16 @@ def test_many_samples_at_once_equal_one_by_one(name):
     one_by_one = [mrope(np.array(i, np.int32), g, v, facts) for i, g, v in samples]
     ids = np.concatenate([np.array(i, np.int32) for i, _, _ in samples])
     grids = tuple([grid for sample in samples for grid in sample[kind]] for kind in (1, 2))
-    at_once = mrope_planes(ids, Offsets.from_lengths([len(s[0]) for s in samples]), grids, facts)
+    tokens = Offsets.from_lengths([len(s[0]) for s in samples])
+    at_once = mrope_planes(slot_runs(ids, facts), tokens, grids, facts)
     np.testing.assert_array_equal(at_once, np.concatenate(one_by_one, axis=1))
 
 
 def test_grid_that_reaches_into_the_next_sample_is_refused():
-    ids = np.array([5, IMAGE, IMAGE, 5], np.int32)
+    facts = facts_of("qwen2_vl")
+    slots = slot_runs(np.array([5, IMAGE, IMAGE, 5], np.int32), facts)
     with pytest.raises(ValueError, match="reach into the next sample"):
-        mrope_planes(ids, Offsets.from_lengths([2, 2]), ([[1, 2, 4]], []), facts_of("qwen2_vl"))
+        mrope_planes(slots, Offsets.from_lengths([2, 2]), ([[1, 2, 4]], []), facts)
 
 
 def test_empty_sample():

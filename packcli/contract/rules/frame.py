@@ -52,12 +52,11 @@ def _mistyped(rows: Rows) -> Iterator[_Mistyped]:
     own = "sample_digests" in rows.cells
     for name, cells in rows.cells.items():
         column = declared(name)
-        if column is None or cells.dtype == expected_dtype(column):
+        if column is None or cells.dtype == (expected := expected_dtype(column)):
             continue
-        width = _widthless(cells.dtype) == _widthless(expected_dtype(column))
+        width = _widthless(cells.dtype) == _widthless(expected)
         if width and not own and name != "cu_seqlens":
             continue
-        expected = expected_dtype(column)
         yield _Mistyped(name, width, f"column {name!r}: type {cells.dtype}, expected {expected}")
 
 
@@ -83,7 +82,7 @@ def _beyond(rows: Rows) -> Iterator[Hit]:
         if column is None or column.opaque or cells.values.dtype.kind not in "iu":
             continue
         kind = np.dtype(column.element)
-        if kind.kind != "i" or np.can_cast(cells.values.dtype, kind):
+        if kind.kind != "i" or kind == cells.values.dtype or np.can_cast(cells.values.dtype, kind):
             continue
         limits = np.iinfo(kind)
         places = np.flatnonzero((cells.values < limits.min) | (cells.values > limits.max))
@@ -177,10 +176,16 @@ def _bad_grids(
     values: NDArray[Any], inner: NDArray[np.int64], merge_size: int
 ) -> NDArray[np.bool_]:
     bad = np.diff(inner) != 3  # noqa: PLR2004 - a grid is t, h, w
+    if not bad.any():
+        return _bad_sides(values.reshape(-1, 3), merge_size)
     three = np.flatnonzero(~bad)
     grids = values[inner[:-1][three][:, None] + np.arange(3)]
-    bad[three] = (grids < 1).any(axis=1) | (grids[:, 1:] % merge_size != 0).any(axis=1)
+    bad[three] = _bad_sides(grids, merge_size)
     return bad
+
+
+def _bad_sides(grids: NDArray[Any], merge_size: int) -> NDArray[np.bool_]:
+    return (grids < 1).any(axis=1) | (grids[:, 1:] % merge_size).any(axis=1)
 
 
 def _media_lengths(rows: Rows) -> Iterator[Hit]:

@@ -21,22 +21,22 @@ from packcli.contract.rules.rule import (
     place_of,
     token_hits,
 )
-from packcli.contract.slot_runs import SlotRuns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
     from packcli.contract.model import ModelFacts
     from packcli.contract.packs import Packs
     from packcli.contract.rows import Rows
+    from packcli.contract.slot_runs import SlotRuns
 
 
 def _count(rows: Rows) -> Iterator[Hit]:
     for kind in ("image", "video"):
         column = f"{kind}_grid_thw"
-        if kind not in rows.slots:
+        if kind not in rows.facts.slot_tokens:
             if column in rows.cells:
                 for row in np.flatnonzero(rows.cells[column].lengths).tolist():
                     yield Hit(row, f"{column} holds grids, and the model has no {kind} slots")
@@ -137,8 +137,7 @@ def _mm_type(packs: Packs, rows: Rows) -> Iterator[Hit]:
 
 
 def _mrope(packs: Packs, rows: Rows) -> Iterator[Hit]:
-    del rows
-    expected, stored = mrope_of(packs), packs.columns["mrope_position_ids"]
+    expected, stored = mrope_of(packs, rows.slots), packs.columns["mrope_position_ids"]
     yield from token_hits(
         packs,
         (stored != expected).any(axis=0),
@@ -149,20 +148,20 @@ def _mrope(packs: Packs, rows: Rows) -> Iterator[Hit]:
     )
 
 
-def mrope_of(packs: Packs) -> NDArray[np.int32]:
-    """Compute the mRoPE planes of every sample from its ids and grids.
+def mrope_of(packs: Packs, slots: Mapping[str, SlotRuns]) -> NDArray[np.int32]:
+    """Compute the mRoPE planes of every sample from its slots and grids.
 
     Returns:
         (3, N) int32, each sample from 0.
     """
     grids = (packs.columns["image_grid_thw"], packs.columns["video_grid_thw"])
     seconds = packs.columns.get("second_per_grid_ts")
-    return mrope_planes(packs.columns["input_ids"], packs.tokens, grids, packs.facts, seconds)
+    return mrope_planes(slots, packs.tokens, grids, packs.facts, seconds)
 
 
 def _span(packs: Packs, rows: Rows) -> Iterator[Hit]:
     """Each medium's place, size and kind are those of its grid's slots."""
-    start, count = media_spans(packs)
+    start, count = media_spans(packs, rows.slots)
     first = np.repeat(packs.tokens.starts, packs.axes[Axis.MEDIUM].lengths)
     stored_start = packs.columns["media.token_start"] + first
     stored_count = packs.columns["media.token_count"]
@@ -180,13 +179,15 @@ def _span(packs: Packs, rows: Rows) -> Iterator[Hit]:
         yield Hit(place.row, message, place.sample, place.token)
 
 
-def media_spans(packs: Packs) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def media_spans(
+    packs: Packs, slots: Mapping[str, SlotRuns]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """First slot (flat token number) and slot count of every medium, in token order."""
-    starts, counts = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-    for kind, token in packs.facts.slot_tokens.items():
-        slots = SlotRuns.of(packs.columns["input_ids"], token)
+    starts: list[NDArray[np.int64]] = []
+    counts: list[NDArray[np.int64]] = []
+    for kind, runs in slots.items():
         sizes = packs.facts.slots(packs.columns[f"{kind}_grid_thw"])
-        starts.append(slots.places(np.cumsum(sizes) - sizes))
+        starts.append(runs.places(np.cumsum(sizes) - sizes))
         counts.append(sizes)
     start, count = np.concatenate(starts), np.concatenate(counts)
     order = np.argsort(start, kind="stable")
