@@ -12,10 +12,10 @@ from packcli.contract.columns import columns_for
 from packcli.contract.digests import digest_total, spell_total
 from packcli.contract.padding import padding_of
 from packcli.contract.rows import UNKNOWN_MODEL, declared
-from packcli.contract.rules import check
 from packcli.contract.verdict import Finding, Verdict
 from packcli.shards.manifest import file_sha256
 from packcli.shards.reader import Shard, ShardUnreadableError
+from packcli.verify.batches import checked_batches
 from packcli.verify.embedded import check_embedded
 from packcli.verify.naming import finding_at
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from packcli.contract.model import ModelFacts
     from packcli.contract.packs import Packs
     from packcli.contract.rows import Rows
+    from packcli.contract.rules import Checked
     from packcli.shards.manifest import Manifest
     from packcli.verify.targets import Target
 
@@ -40,7 +41,7 @@ class _Identity:
     sources: list[np.ndarray] = field(default_factory=list[np.ndarray])
 
     def add(self, packs: Packs) -> int:
-        """Add a row group's; returns how many samples it holds, padding left out."""
+        """Add a batch's; returns how many samples it holds, padding left out."""
         there = ~padding_of(packs)
         digests = packs.columns["sample_digests"][there]
         self.packs += len(packs)
@@ -61,12 +62,12 @@ class _Identity:
 
 
 class _At(NamedTuple):
-    """A row group.
+    """A batch of rows.
 
     Attributes:
         shard: its title.
         first: its first row, of the shard.
-        told: codes that an earlier row group earned for the whole shard.
+        told: codes that an earlier batch earned for the whole shard.
     """
 
     shard: str
@@ -118,10 +119,12 @@ def _check_shard(target: Target, path: Path, verdict: Verdict, identity: _Identi
     try:
         shard = Shard.open(path)
         facts, first, told = _facts_of(target, shard), 0, frozenset[str]()
-        for number, rows in enumerate(shard.groups(facts)):
+        # a mixture uses samples more than once: how often is counted over all shards
+        without = ("sample.duplicate",) if _uses(target) > 1 else ()
+        for number, (rows, checked) in enumerate(checked_batches(shard, facts, without)):
             if number == 0:
                 _check_declared(target, title, rows, verdict)
-            told |= _check_rows(target, _At(title, first, told), rows, verdict, identity)
+            told |= _check_rows(target, _At(title, first, told), (rows, checked), verdict, identity)
             first += rows.count
     except ShardUnreadableError as error:
         verdict.add(Finding("shard.checksum", error.reason, shard=title))
@@ -134,11 +137,14 @@ def _facts_of(target: Target, shard: Shard) -> ModelFacts:
 
 
 def _check_rows(
-    target: Target, at: _At, rows: Rows, verdict: Verdict, identity: _Identity
+    target: Target,
+    at: _At,
+    batch: tuple[Rows, Checked],
+    verdict: Verdict,
+    identity: _Identity,
 ) -> set[str]:
-    """Check a row group; returns the codes that it earned for the whole shard."""
-    # a mixture uses samples more than once: how often is counted over all shards
-    checked = check(rows, ("sample.duplicate",) if _uses(target) > 1 else ())
+    """Tell what is wrong with a batch; returns the codes that it earned for the whole shard."""
+    rows, checked = batch
     for rule, hit in checked.hits:
         # what is wrong with a whole shard may show in each row group, and is told of the first
         if hit.row is not None or rule.code not in at.told:

@@ -185,7 +185,8 @@ def _bad_grids(
 
 
 def _bad_sides(grids: NDArray[Any], merge_size: int) -> NDArray[np.bool_]:
-    return (grids < 1).any(axis=1) | (grids[:, 1:] % merge_size).any(axis=1)
+    uneven = grids[:, 1:] % merge_size != 0
+    return (grids < 1).any(axis=1) | uneven.any(axis=1)
 
 
 def _media_lengths(rows: Rows) -> Iterator[Hit]:
