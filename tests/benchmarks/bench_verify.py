@@ -1,11 +1,15 @@
 """Verify: tokens a second of the contract level, seconds of the kernel level, memory.
 
     python tests/benchmarks/bench_verify.py [--tokens 1000000] [--runs 3] [--memory]
+    python tests/benchmarks/bench_verify.py --lengths ../shared/bench/lengths.py [--drawn e_tiny]
 
 Contract level: `verify` on one core over packs of 8192 (text, Qwen2.5-VL, Qwen3-VL), hashing and
 reading included, against two peers on the first shard: `library_verify.py`, the loop over samples
 that one writes with datasets and transformers, and `plain_verify.py`, a tuned loop over lists; and
-the rules alone against the plain loop alone, on data that is read already. Seconds
+the rules alone against the plain loop alone, on data that is read already. A loop pays for each
+sample, so what it is compared on is said: `--lengths`, a script with ``make(name, capacity, n)``,
+draws samples of its named sets, chats for a text model and one image or video with a caption for
+the others, in place of the chats that are drawn here. Seconds
 are CPU seconds of the process, the fewest of all runs, taken in turns: other users of the machine
 change them less than wall seconds. Kernel level: one pack of 32,768 tokens in 1, 9 and 149 samples,
 SDPA on the CPU, sabotage controls included. `--memory` verifies a dataset of 1 shard and one of 20
@@ -15,6 +19,7 @@ in processes of their own, and prints the peak of each.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import resource
 import sys
@@ -33,12 +38,14 @@ import plain_verify
 from packcli.contract.digests import digest_total, spell_total
 from packcli.contract.model import ModelFacts, Rope
 from packcli.contract.offsets import Offsets
+from packcli.contract.rows import Rows
 from packcli.contract.rules import check
 from packcli.encode.sample import Medium, Sample, packs_of_one
 from packcli.shards.directory import OutputDirectory
 from packcli.shards.manifest import Manifest, file_sha256
 from packcli.shards.reader import Shard
 from packcli.verify import kernels
+from packcli.verify.batches import checked_batches
 from packcli.verify.bounds import PackBounds
 from packcli.verify.isolation import check_isolation
 from packcli.verify.oracle import ATTENTION
@@ -85,11 +92,73 @@ def draw(rng, facts, number):
     )
 
 
-def packs_for(facts, tokens, seed):
+@dataclass
+class Captioned:
+    """Samples of given lengths: a chat, or the largest grid that leaves room for a caption.
+
+    Attributes:
+        lengths: (n,) tokens of each sample; a sample has 2 at least, a first one and an answer.
+        grids: sides in slots, the smallest first; none for chats.
+    """
+
+    lengths: np.ndarray
+    grids: tuple
+
+    def __call__(self, rng, facts, number):
+        size, media, shown = max(2, int(self.lengths[number])), [], []
+        for t, h, w in self.grids:
+            split = t > 1 and facts.rope is Rope.FRAMES
+            kind, token = ("video", VIDEO) if t > 1 else ("image", IMAGE)
+            runs = [[1, *[token] * (h * w), 2]] * t if split else [[1, *[token] * (t * h * w), 2]]
+            ids = [one for run in runs for one in run]
+            if media and len(ids) + 8 > size:
+                break
+            seconds = 0.5 if facts.rope is Rope.TIMED and t > 1 else None
+            times = tuple(n / 2 for n in range(t)) if t > 1 else ()
+            frames = tuple(range(t)) if t > 1 else ()
+            grid, shown = (t, 2 * h, 2 * w), ids
+            media = [Medium(kind, "m", 28 * h, 28 * w, grid, seconds, frames, times)]
+        rest = max(2, size - len(shown))
+        asked = 1 if media else max(1, 2 * rest // 5)
+        ids = np.array(shown + words(rng, rest), np.int32)
+        labels = ids.copy()
+        labels[: len(shown) + asked] = -100
+        return Sample(f"s{number}", f"f:{number}", ids, labels, tuple(media))
+
+
+GRIDS = {
+    "a_sft": (),
+    "c_uni": (),
+    "e_tiny": (),
+    "f_fix576": ((1, 24, 24),),
+    "g_grid1024": ((1, 32, 32),),
+    "h_gridmix": ((1, 16, 16), (1, 24, 24), (1, 32, 32), (1, 48, 48)),
+    "i_video196": ((8, 14, 14), (16, 14, 14), (32, 14, 14)),
+}
+"""What samples of a named set show, sides in slots."""
+
+
+def drawn_sets(args):
+    """Yield (title, model, how samples are drawn)."""
+    models = [name for name in args.sets if name in MODELS]
+    if args.lengths is None:
+        yield from ((name, name, draw) for name in models)
+        return
+    spec = importlib.util.spec_from_file_location("lengths", args.lengths)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    for name in args.drawn:
+        lengths = module.make(name, CAPACITY - 256, max(1000, args.tokens // 16))
+        for model in models:
+            if MODELS[model].has_media == bool(GRIDS[name]):
+                yield f"{model} {name}", model, Captioned(lengths, GRIDS[name])
+
+
+def packs_for(facts, tokens, seed, drawing=draw):
     """Packs of at most CAPACITY tokens, next fit."""
     rng, samples, counts, room, drawn = np.random.default_rng(seed), [], [], 0, 0
     while drawn < tokens:
-        sample = draw(rng, facts, seed * 10**7 + len(samples))
+        sample = drawing(rng, facts, seed * 10**7 + len(samples))
         size = len(sample.input_ids)
         if size > CAPACITY:
             continue
@@ -102,14 +171,14 @@ def packs_for(facts, tokens, seed):
     return packs_of_one(samples, facts).grouped(Offsets.from_lengths(counts))
 
 
-def write(folder, facts, tokens, shards=1):
+def write(folder, facts, tokens, shards=1, drawing=draw):
     """Write a packed dataset of so many shards, each of so many tokens."""
     options = {"capacity": CAPACITY}
     directory = OutputDirectory.open(folder, Manifest("packed", facts, {}, {}, options, []))
     entries, total = [], 0
     counts = {"packs": 0, "samples": 0, "tokens": 0}
     for number in range(shards):
-        packs = packs_for(facts, tokens, number)
+        packs = packs_for(facts, tokens, number, drawing)
         name = f"train-{number:05d}-of-{shards:05d}.parquet"
         with directory.shard(name, facts) as (writer, written):
             writer.write(packs)
@@ -147,16 +216,18 @@ class Least:
         return least
 
 
-def contract(name, args):
-    """Whole level and rules alone, against the plain loop."""
+def contract(title, name, drawing, args):
+    """Whole level and rules alone, against loops."""
     facts = MODELS[name]
     with TemporaryDirectory() as scratch:
         dataset = Path(scratch) / "packed"
-        write(dataset, facts, args.tokens)
+        write(dataset, facts, args.tokens, drawing=drawing)
         (path,) = (dataset / "data").glob("*.parquet")
         digest = file_sha256(path)
-        groups, rows = list(Shard.open(path).groups(facts)), plain_verify.rows_of(path)
+        groups = [held for held, _ in checked_batches(Shard.open(path), facts, ())]
+        rows = plain_verify.rows_of(path)
         tokens = sum(len(row["input_ids"]) for row in rows)
+        samples = sum(row["num_samples"] for row in rows)
 
         def whole():
             verdict = verify([dataset])
@@ -164,7 +235,8 @@ def contract(name, args):
             assert verdict.checked["tokens"] == tokens
 
         def rules():
-            assert not any(check(group).hits for group in groups)
+            for held in groups:  # rows remember what was found in them, so they are made anew
+                assert not check(Rows(held.count, held.cells, held.facts)).hits
 
         def loop():
             seen = set()
@@ -172,13 +244,14 @@ def contract(name, args):
                 plain_verify.check_row(row, facts, seen)
 
         known = library_verify.opened(path, Path(scratch) / "cache")
+        library_verify.verify(known.select([0]), path, facts, digest)  # imports
         works = {"verify": whole, "rules": rules, "loop": loop}
         works["library"] = lambda: library_verify.verify(known, path, facts, digest)
         works["read"] = lambda: file_sha256(path) and list(Shard.open(path).groups(facts))
         works["plain"] = lambda: plain_verify.verify(path, facts, digest)
         least = Least(works, args.runs).measure()
-        say(f"{name:10} {tokens:,} tokens, {len(rows)} packs, "
-            f"{sum(row['num_samples'] for row in rows)} samples: "
+        say(f"{title:10} {tokens:,} tokens, {len(rows)} packs, {samples} samples of "
+            f"{tokens / samples:.0f}: "
             f"contract level {tokens / least['verify'] / 1e6:.1f} Mtok/s "
             f"({1e6 * least['verify'] / tokens:.3f} us/token, reading and hashing the file "
             f"{1e6 * least['read'] / tokens:.3f}), "
@@ -251,6 +324,8 @@ def main():
     parser.add_argument("--tokens", type=int, default=1_000_000)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--sets", nargs="*", default=[*MODELS, "kernel"])
+    parser.add_argument("--lengths", type=Path)
+    parser.add_argument("--drawn", nargs="*", default=[*GRIDS], choices=GRIDS)
     parser.add_argument("--memory", action="store_true")
     args = parser.parse_args()
     if hasattr(os, "sched_setaffinity"):
@@ -258,8 +333,10 @@ def main():
     say(" ".join(f"{name} {version(name)}" for name in ("numpy", "pyarrow", "torch")))
     if args.memory:  # before torch is imported, and on a small heap
         memory(args)
-    for name in args.sets:
-        kernel(args) if name == "kernel" else contract(name, args)
+    for title, name, drawing in drawn_sets(args):
+        contract(title, name, drawing, args)
+    if "kernel" in args.sets and args.lengths is None:
+        kernel(args)
 
 
 if __name__ == "__main__":
