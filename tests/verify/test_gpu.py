@@ -163,15 +163,16 @@ def test_a_model_keeps_samples_apart(family, name, device):
     pytest.importorskip("transformers")
     from packcli.families import open_family
 
-    tiny = build(MODELS / family, open_family(MODELS / family).facts)
-    tiny.module.to(device, torch.bfloat16)
-    parts = parts_of(tiny.facts)
-    pack = joined(parts)
-    pixels = random_pixels(pack, tiny, 0)
     with ExitStack() as stack:
+        implementation = attention(name, stack)
+        tiny = build(MODELS / family, open_family(MODELS / family).facts)
+        tiny.module.to(device, torch.bfloat16)
+        parts = parts_of(tiny.facts)
+        pack = joined(parts)
+        pixels = random_pixels(pack, tiny, 0)
         stack.enter_context(small_and_quiet())
         stack.enter_context(linear_by_segment(tiny.module))
-        choose_attention(tiny, attention(name, stack))
+        choose_attention(tiny, implementation)
         alone = run_alone(tiny, parts, pack.samples, pixels)
         right = compare(forward(tiny, model_inputs([pack]), pixels, gradient=True), alone)
         lost = with_bounds(pack, np.delete(pack.samples.values, 2))
