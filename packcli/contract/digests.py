@@ -96,6 +96,15 @@ def _media(packs: Packs) -> _Pieces:
     return spelled
 
 
+def digest_bytes(digests: NDArray[np.uint8]) -> list[bytes]:
+    """Give each digest as bytes, to be looked up.
+
+    Args:
+        digests: (S, 16) uint8.
+    """
+    return np.ascontiguousarray(digests).view(f"V{SIZE}").reshape(-1).tolist()
+
+
 def digest_total(digests: NDArray[np.uint8]) -> int:
     """Add digests up, modulo 2¹²⁸: equal for equal multisets, whatever their order.
 

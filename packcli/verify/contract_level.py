@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from packcli.contract.columns import columns_for
-from packcli.contract.digests import digest_total, spell_total
+from packcli.contract.digests import digest_bytes, digest_total, spell_total
 from packcli.contract.padding import padding_of
 from packcli.contract.rows import UNKNOWN_MODEL, declared
 from packcli.contract.verdict import Finding, Verdict
@@ -49,9 +49,9 @@ class _Identity:
         self.tokens += packs.tokens.total
         self.digest += digest_total(digests)
         # files of one name in two folders have equal sources: the digest tells them apart
-        pairs = zip(packs.columns["sample_sources"][there].tolist(), digests, strict=True)
-        hashes = (hash((name, digest.tobytes())) for name, digest in pairs)
-        self.sources.append(np.fromiter(hashes, np.int64, len(digests)))
+        sources = packs.columns["sample_sources"][there].tolist()
+        pairs = zip(sources, digest_bytes(digests), strict=True)
+        self.sources.append(np.fromiter(map(hash, pairs), np.int64, len(digests)))
         return len(digests)
 
     def beyond(self, uses: int) -> int:

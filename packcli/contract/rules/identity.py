@@ -8,7 +8,7 @@ import numpy as np
 
 from packcli.contract.columns import Axis, columns_for
 from packcli.contract.derived import DERIVED
-from packcli.contract.digests import sample_digests
+from packcli.contract.digests import digest_bytes, sample_digests
 from packcli.contract.rules.rule import DIGESTED, Hit, Rule
 
 if TYPE_CHECKING:
@@ -39,10 +39,13 @@ def _medium_samples(packs: Packs, rows: Rows) -> Iterator[Hit]:
 def _duplicates(packs: Packs, rows: Rows) -> Iterator[Hit]:
     del rows
     # files of one name in two folders have equal sources: the digest tells them apart
-    digests = [digest.tobytes() for digest in packs.columns["sample_digests"]]
+    digests = digest_bytes(packs.columns["sample_digests"])
+    sources = packs.columns["sample_sources"].tolist()
+    if len(set(zip(sources, digests, strict=True))) == len(sources):
+        return
     seen: set[tuple[str, bytes]] = set()
-    for sample, source in enumerate(packs.columns["sample_sources"].tolist()):
-        identity = (source, digests[sample])
+    for sample, identity in enumerate(zip(sources, digests, strict=True)):
+        source, _ = identity
         if source and identity in seen:
             row = int(np.searchsorted(packs.members.ends, sample, side="right"))
             yield Hit(row, f"{source} is here twice", sample - int(packs.members.values[row]))
