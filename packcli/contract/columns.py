@@ -109,8 +109,16 @@ COLUMNS: tuple[Column, ...] = (
         "temporal, height and width planes, per sample from 0",
         planes=3,
         need=Need.MROPE,
+        derived=True,
     ),
-    Column("mm_token_type_ids", "int8", _T, "0 text, 1 image slot, 2 video slot", need=Need.MEDIA),
+    Column(
+        "mm_token_type_ids",
+        "int8",
+        _T,
+        "0 text, 1 image slot, 2 video slot",
+        need=Need.MEDIA,
+        derived=True,
+    ),
     Column(
         "token_type_ids",
         "int8",

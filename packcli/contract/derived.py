@@ -8,16 +8,19 @@ import numpy as np
 
 from packcli.contract.columns import Axis
 from packcli.contract.model import VitWindows
+from packcli.contract.mrope import mrope_planes
 from packcli.contract.packs import IGNORED
 from packcli.contract.padding import padding_of
+from packcli.contract.slot_runs import slot_runs
 from packcli.contract.vit import window_sizes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
     from packcli.contract.packs import Packs
+    from packcli.contract.slot_runs import SlotRuns
 
 
 def sum_per_pack(packs: Packs, values: NDArray[Any], axis: Axis) -> NDArray[np.int64]:
@@ -93,6 +96,30 @@ def loss_mask(packs: Packs) -> NDArray[np.int8]:
     return mask
 
 
+def mrope_of(packs: Packs, slots: Mapping[str, SlotRuns]) -> NDArray[np.int32]:
+    """Compute the mRoPE planes of every sample from its slots and grids.
+
+    Returns:
+        (3, N) int32, each sample from 0.
+    """
+    grids = (packs.columns["image_grid_thw"], packs.columns["video_grid_thw"])
+    seconds = packs.columns.get("second_per_grid_ts")
+    return mrope_planes(slots, packs.tokens, grids, packs.facts, seconds)
+
+
+def _mrope(packs: Packs) -> NDArray[np.int32]:
+    return mrope_of(packs, slot_runs(packs.columns["input_ids"], packs.facts))
+
+
+def mm_token_types(packs: Packs) -> NDArray[np.int8]:
+    """(N,) int8, 1 at image slots, 2 at video slots, else 0."""
+    ids = packs.columns["input_ids"]
+    types = np.zeros(ids.size, dtype=np.int8)
+    for kind, token in packs.facts.slot_tokens.items():
+        types[ids == token] = 1 if kind == "image" else 2
+    return types
+
+
 def _max_seqlen(packs: Packs) -> NDArray[np.int32]:
     if not len(packs):
         return np.zeros(0, dtype=np.int32)
@@ -150,6 +177,8 @@ def _windows(packs: Packs) -> tuple[NDArray[np.int64], ...]:
 
 DERIVED: dict[str, Callable[[Packs], NDArray[Any]]] = {
     "position_ids": lambda packs: packs.tokens.restarting(),
+    "mrope_position_ids": _mrope,
+    "mm_token_type_ids": mm_token_types,
     "seq_lengths": lambda packs: packs.tokens.lengths,
     "cu_seqlens": _cu_seqlens,
     "cu_seqlens_padded": _cu_seqlens_padded,
@@ -161,7 +190,7 @@ DERIVED: dict[str, Callable[[Packs], NDArray[Any]]] = {
     "num_supervised": _num_supervised,
     "sum_sq_len": _sum_sq_len,
     "num_patches": _num_patches,
-    "token_type_ids": lambda packs: packs.columns["mm_token_type_ids"],
+    "token_type_ids": mm_token_types,
     "vit_cu_seqlens": _vit_cu_seqlens,
     "media.sample_index": _sample_index,
 }

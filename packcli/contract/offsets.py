@@ -168,10 +168,6 @@ class Offsets:
         return [slice(*pair) for pair in zip(starts.tolist(), ends.tolist(), strict=True)]
 
     def span(self, start: int, stop: int) -> Offsets:
-        """Offsets of neighbouring segments."""
-        return Offsets(self.values[start : stop + 1] - self.values[start])
-
-    def run(self, start: int, stop: int) -> Offsets:
         """Offsets of neighbouring segments, counted from the first of them."""
         return Offsets(self.values[start : stop + 1] - self.values[start])
 

@@ -34,7 +34,7 @@ class Packs:
         facts: the model that the samples were made for.
         members: P segments over S samples: which samples share a pack.
         axes: for each ragged axis, S segments: the elements of each sample on that axis.
-        columns: carried columns by name: ``(N,)``, ``(planes, N)`` or ``(N, width)`` arrays;
+        columns: carried columns by name: ``(N,)`` or ``(N, width)`` arrays;
             opaque ones are object arrays.
     """
 
@@ -112,8 +112,7 @@ class Packs:
         places: dict[Axis, Places] = {axis: self.axes[axis].places(order) for axis in self.axes}
         places[Axis.SAMPLE] = np.asarray(order, dtype=np.int64)
         columns = {
-            name: taken(BY_NAME[name], values, places[BY_NAME[name].axis])
-            for name, values in self.columns.items()
+            name: taken(values, places[BY_NAME[name].axis]) for name, values in self.columns.items()
         }
         axes = {axis: offsets.take(order) for axis, offsets in self.axes.items()}
         return Packs(self.facts, Offsets.unit(len(order)), axes, columns)
@@ -123,40 +122,22 @@ class Packs:
         return self.take(self.members.gather(order)).grouped(self.members.take(order))
 
     def span(self, start: int, stop: int) -> Packs:
-        """Take neighbouring packs; their columns are views, nothing is copied."""
-        first, last = (int(self.members.values[pack]) for pack in (start, stop))
-        axes = {axis: offsets.span(first, last) for axis, offsets in self.axes.items()}
-        bounds = {axis: (o.values[first], o.values[last]) for axis, o in self.axes.items()}
-        bounds[Axis.SAMPLE] = (first, last)
-        columns = {
-            name: values[..., slice(*bounds[BY_NAME[name].axis])]
-            if BY_NAME[name].planes > 1
-            else values[slice(*bounds[BY_NAME[name].axis])]
-            for name, values in self.columns.items()
-        }
-        return Packs(self.facts, self.members.span(start, stop), axes, columns)
-
-    def run(self, start: int, stop: int) -> Packs:
-        """Take neighbouring packs: views, nothing is copied.
+        """Take neighbouring packs: their columns are views, nothing is copied.
 
         Args:
             start: the first pack.
             stop: one past the last.
         """
-        members = self.members.run(start, stop)
         first, last = (int(place) for place in self.members.values[[start, stop]])
-        axes = {axis: offsets.run(first, last) for axis, offsets in self.axes.items()}
+        axes = {axis: offsets.span(first, last) for axis, offsets in self.axes.items()}
         places = {
             axis: slice(*offsets.values[[first, last]]) for axis, offsets in self.axes.items()
         }
         places[Axis.SAMPLE] = slice(first, last)
         columns = {
-            name: values[(slice(None), places[BY_NAME[name].axis])]
-            if BY_NAME[name].planes > 1
-            else values[places[BY_NAME[name].axis]]
-            for name, values in self.columns.items()
+            name: values[places[BY_NAME[name].axis]] for name, values in self.columns.items()
         }
-        return Packs(self.facts, members, axes, columns)
+        return Packs(self.facts, self.members.span(start, stop), axes, columns)
 
     @classmethod
     def concatenated(cls, parts: Iterable[Packs]) -> Packs:
@@ -180,7 +161,7 @@ class Packs:
                 values.setdefault(name, []).append(column)
         if len(facts) != 1:
             raise ValueError("packs of one model are needed, at least one")
-        columns = {name: _appended(BY_NAME[name], values.pop(name)) for name in [*values]}
+        columns = {name: _appended(values.pop(name)) for name in [*values]}
         axes = {axis: Offsets.from_lengths(np.concatenate(each)) for axis, each in lengths.items()}
         return cls(facts.pop(), Offsets.from_lengths(np.concatenate(members)), axes, columns)
 
@@ -198,13 +179,11 @@ def held_axes(facts: ModelFacts) -> tuple[Axis, ...]:
     return tuple(axis for axis in RAGGED if axis in used)
 
 
-def taken(column: Column, values: NDArray[Any], places: Places) -> NDArray[Any]:
+def taken(values: NDArray[Any], places: Places) -> NDArray[Any]:
     """Take elements of a column by their flat places, or by runs of them."""
     if isinstance(places, list):
-        if column.planes > 1:
-            return np.concatenate([values[:, run] for run in places], axis=1)
         return np.concatenate([values[run] for run in places])
-    return values[:, places] if column.planes > 1 else values[places]
+    return values[places]
 
 
 def neutral(column: Column, count: int) -> NDArray[Any]:
@@ -224,11 +203,8 @@ def boxed(elements: Sequence[Any]) -> NDArray[Any]:
 
 
 def _shape(column: Column, count: int) -> tuple[int, ...]:
-    shape = (column.planes, count) if column.planes > 1 else (count,)
-    return (*shape, column.width) if column.width > 1 else shape
+    return (count, column.width) if column.width > 1 else (count,)
 
 
-def _appended(column: Column, parts: list[NDArray[Any]]) -> NDArray[Any]:
-    if len(parts) == 1:
-        return parts[0]
-    return np.concatenate(parts, axis=1 if column.planes > 1 else 0)
+def _appended(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)

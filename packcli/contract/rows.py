@@ -133,8 +133,6 @@ class Rows:
         cells = self.cells.get(column.name)
         if cells is None:
             return neutral(column, count)
-        if column.planes > 1:
-            return planes_from_rows(cells.values, self.tokens, column.planes)
         values = cells.values.reshape(-1, column.width) if column.width > 1 else cells.values
         if column.shifts:
             first = axes[Axis.TOKEN].starts - np.repeat(

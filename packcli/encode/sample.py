@@ -9,19 +9,17 @@ import numpy as np
 
 from packcli.contract.columns import Axis
 from packcli.contract.digests import sample_digests
-from packcli.contract.mrope import mrope_planes
 from packcli.contract.offsets import Offsets
 from packcli.contract.packs import IGNORED, Packs, boxed
 from packcli.contract.rules.slots import media_spans
 from packcli.contract.slot_runs import slot_runs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
     from packcli.contract.model import Grid, ModelFacts
-    from packcli.contract.slot_runs import SlotRuns
     from packcli.encode.records.conversation import Kind
 
 
@@ -72,7 +70,7 @@ class Sample:
 
 
 def packs_of_one(samples: Sequence[Sample], facts: ModelFacts) -> Packs:
-    """Lay samples out column by column, positions and digests computed."""
+    """Lay samples out column by column, places of media and digests computed."""
     axes = {Axis.TOKEN: Offsets.from_lengths([len(sample.input_ids) for sample in samples])}
     columns: dict[str, NDArray[Any]] = {
         "input_ids": _flat([sample.input_ids for sample in samples]),
@@ -83,17 +81,12 @@ def packs_of_one(samples: Sequence[Sample], facts: ModelFacts) -> Packs:
     }
     if facts.loss_scale:
         columns["loss_scale"] = _weights(samples, columns["labels"])
-    slots = slot_runs(columns["input_ids"], facts)
     if facts.has_media:
         axes |= _media_axes(samples)
-        columns |= _media_columns(samples, columns["input_ids"], facts)
-    if facts.has_mrope:
-        grids = (columns["image_grid_thw"], columns["video_grid_thw"])
-        seconds = columns.get("second_per_grid_ts")
-        columns["mrope_position_ids"] = mrope_planes(slots, axes[Axis.TOKEN], grids, facts, seconds)
+        columns |= _media_columns(samples, facts)
     packs = Packs(facts, Offsets.unit(len(samples)), axes, columns)
     if facts.has_media:
-        _place_media(packs, slots)
+        _place_media(packs)
     columns["sample_digests"][:] = sample_digests(packs)
     return packs
 
@@ -123,16 +116,10 @@ def _media_axes(samples: Sequence[Sample]) -> dict[Axis, Offsets]:
     return {axis: Offsets.from_lengths(lengths) for axis, lengths in counts.items()}
 
 
-def _media_columns(
-    samples: Sequence[Sample], ids: NDArray[np.int32], facts: ModelFacts
-) -> dict[str, NDArray[Any]]:
+def _media_columns(samples: Sequence[Sample], facts: ModelFacts) -> dict[str, NDArray[Any]]:
     media = [medium for sample in samples for medium in sample.media]
     videos = [medium for medium in media if medium.kind == "video"]
-    kinds = np.zeros(len(ids), dtype=np.int8)
-    kinds[ids == facts.image_token_id] = 1
-    kinds[ids == facts.video_token_id] = 2
     columns: dict[str, NDArray[Any]] = {
-        "mm_token_type_ids": kinds,
         "image_grid_thw": _grids([medium for medium in media if medium.kind == "image"]),
         "video_grid_thw": _grids(videos),
         "media.kind": boxed([medium.kind for medium in media]),
@@ -154,7 +141,8 @@ def _grids(media: list[Medium]) -> NDArray[np.int32]:
     return np.array([medium.grid for medium in media], np.int32).reshape(-1, 3)
 
 
-def _place_media(packs: Packs, slots: Mapping[str, SlotRuns]) -> None:
+def _place_media(packs: Packs) -> None:
+    slots = slot_runs(packs.columns["input_ids"], packs.facts)
     start, count = media_spans(packs, slots)
     first = np.repeat(packs.tokens.starts, packs.axes[Axis.MEDIUM].lengths)
     packs.columns["media.token_start"][:] = start - first

@@ -81,8 +81,6 @@ def _segments(facts: ModelFacts, padding: Padding, sizes: NDArray[np.int64]) -> 
     }
     columns["input_ids"][:] = padding.token
     columns["sample_ids"] = boxed([NAME] * sizes.size)
-    if "mrope_position_ids" in columns:
-        columns["mrope_position_ids"][:] = tokens.restarting()
     segments = Packs(facts, Offsets.unit(sizes.size), axes, columns)
     columns["sample_digests"][:] = sample_digests(segments)
     return segments

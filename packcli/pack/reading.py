@@ -53,9 +53,7 @@ class Loaded:
         apart = self._axes[Axis.TOKEN].long
         columns = {name: [part.columns[name] for part in parts] for name in parts[0].columns}
         self._columns = {
-            name: each
-            if apart and BY_NAME[name].axis is Axis.TOKEN
-            else [np.concatenate(each, axis=1 if BY_NAME[name].planes > 1 else 0)]
+            name: each if apart and BY_NAME[name].axis is Axis.TOKEN else [np.concatenate(each)]
             for name, each in columns.items()
         }
 
@@ -77,9 +75,9 @@ class Loaded:
         columns: dict[str, NDArray[Any]] = {}
         for name, parts in self._columns.items():
             if runs is not None and BY_NAME[name].axis is Axis.TOKEN:
-                columns[name] = np.concatenate([parts[p][..., run] for p, run in runs], axis=-1)
+                columns[name] = np.concatenate([parts[p][run] for p, run in runs])
             else:
-                columns[name] = taken(BY_NAME[name], parts[0], flat[BY_NAME[name].axis])
+                columns[name] = taken(parts[0], flat[BY_NAME[name].axis])
         return Packs(self._facts, Offsets.unit(len(places)), axes, columns)
 
     def _places(self, numbers: NDArray[np.integer]) -> NDArray[np.int64]:

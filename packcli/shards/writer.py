@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from packcli.contract.columns import Axis, Column, columns_for
+from packcli.contract.errors import InputError
 from packcli.contract.packs import Packs
 from packcli.contract.padding import padding_of
 from packcli.shards.arrow import schema, to_batch
@@ -90,7 +91,7 @@ class ShardWriter:
             return
         packs = Packs.concatenated(self._waiting)
         bounds = _group_bounds(packs.pack_tokens.lengths, last=last)
-        batch = to_batch(packs.span(0, bounds[-1])) if bounds[-1] else None
+        batch = _laid_out(packs.span(0, bounds[-1])) if bounds[-1] else None
         for start, stop in pairwise(bounds):
             assert batch is not None  # noqa: S101 - there are bounds only when there are rows
             self._file.write_table(
@@ -100,6 +101,22 @@ class ShardWriter:
         rest = np.arange(bounds[-1], len(packs))
         self._waiting = [packs.rows(rest)] if len(rest) else []
         self._waiting_tokens = sum(part.tokens.total for part in self._waiting)
+
+
+def _laid_out(packs: Packs) -> pa.RecordBatch:
+    """Lay packs out as rows; positions are computed here, from ids and grids.
+
+    Raises:
+        InputError: slots and grids do not match.
+    """
+    try:
+        return to_batch(packs)
+    except ValueError as error:
+        first, last = (packs.columns["sample_sources"][place] for place in (0, -1))
+        raise InputError(
+            f"samples {first} to {last}: {error}; run `packcli verify` on the input, then "
+            "encode again"
+        ) from error
 
 
 def _group_bounds(lengths: np.ndarray, *, last: bool) -> list[int]:

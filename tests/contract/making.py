@@ -9,7 +9,7 @@ from packcli.contract.digests import sample_digests
 from packcli.contract.model import ModelFacts, Padding, Rope, Runs, VitWindows
 from packcli.contract.offsets import Offsets
 from packcli.contract.packs import Packs, boxed
-from packcli.contract.rules.slots import media_spans, mrope_of
+from packcli.contract.rules.slots import media_spans
 from packcli.contract.slot_runs import slot_runs
 from packcli.pack.padding import padded
 
@@ -101,14 +101,11 @@ def make_samples(rng, facts, count, first=0):
 
 
 def _add_media(rng, facts, axes, columns, grids, held, kinds):
-    total = len(columns["input_ids"])
-    ids = columns["input_ids"]
     axes[Axis.IMAGE] = Offsets.from_lengths(held["image"])
     axes[Axis.VIDEO] = Offsets.from_lengths(held["video"])
     axes[Axis.MEDIUM] = Offsets.from_lengths(np.add(held["image"], held["video"]))
     number = axes[Axis.MEDIUM].total
     columns |= {
-        "mm_token_type_ids": ((ids == IMAGE) + 2 * (ids == VIDEO)).astype(np.int8),
         "image_grid_thw": np.array(grids["image"], np.int32).reshape(-1, 3),
         "video_grid_thw": np.array(grids["video"], np.int32).reshape(-1, 3),
         "media.kind": boxed(kinds),
@@ -120,8 +117,6 @@ def _add_media(rng, facts, axes, columns, grids, held, kinds):
         "media.frame_indices": boxed([[0, 1] if k == "video" else [] for k in kinds]),
         "media.timestamps": boxed([[0.5] if k == "video" else [] for k in kinds]),
     }
-    if facts.has_mrope:
-        columns["mrope_position_ids"] = np.zeros((3, total), np.int32)
     if facts.rope is Rope.TIMED:
         steps = rng.choice([0.5, 1.0, 2.0], len(grids["video"]))
         columns["second_per_grid_ts"] = steps.astype(np.float32)
@@ -133,8 +128,6 @@ def _place_media(packs):
     first_token = np.repeat(packs.tokens.starts, packs.axes[Axis.MEDIUM].lengths)
     packs.columns["media.token_start"][:] = start - first_token
     packs.columns["media.token_count"][:] = size
-    if packs.facts.has_mrope:
-        packs.columns["mrope_position_ids"][:] = mrope_of(packs, slots)
 
 
 def make_packs(rng, facts, packs=4, most=5, first=0):

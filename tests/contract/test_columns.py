@@ -5,8 +5,11 @@ import pytest
 
 from packcli.contract.columns import BY_NAME, COLUMNS, FORBIDDEN, Axis, Need, columns_for
 from packcli.contract.derived import DERIVED, sample_starts, sum_per_pack
+from packcli.contract.mrope import mrope
 from packcli.contract.packs import carried_columns, held_axes
-from tests.contract.making import MODELS, make_packs
+from tests.contract.making import IMAGE, MODELS, VIDEO, make_packs
+
+SLOTS = {IMAGE: 1, VIDEO: 2}
 
 SEEDS = range(8)
 CASES = [(family, seed) for family in MODELS for seed in SEEDS]
@@ -35,6 +38,7 @@ def naive(pack):
     """Derived columns of one pack, by loops over its samples."""
     told = {name: [] for name in ("position_ids", "seq_lengths", "seq_start_id", "loss_mask")}
     told |= {"cu_seqlens": [0], "media.sample_index": [], "vit_cu_seqlens": [0]}
+    told["mm_token_type_ids"] = []
     patches = supervised = squares = 0
     for number, sample in enumerate(pack):
         size = len(sample["input_ids"])
@@ -43,6 +47,7 @@ def naive(pack):
         told["cu_seqlens"].append(told["cu_seqlens"][-1] + size)
         told["seq_lengths"].append(size)
         told["loss_mask"] += [int(label != -100) for label in sample["labels"][1:]] + [0]
+        told["mm_token_type_ids"] += [SLOTS.get(token, 0) for token in sample["input_ids"]]
         told["media.sample_index"] += [number] * sample["media"]
         supervised += sum(label != -100 for label in sample["labels"])
         squares += size**2
@@ -66,10 +71,30 @@ def test_derived_columns_equal_loops_over_samples(family, seed):
     packs = make_packs(np.random.default_rng(seed), MODELS[family])
     expected = [naive(pack) for pack in by_sample(packs)]
     for column in columns_for(packs.facts):
-        if column.derived:
+        if column.derived and column.planes == 1:
             values = DERIVED[column.name](packs)
             assert values.tolist() == [v for pack in expected for v in pack[column.name]]
             assert values.dtype == column.dtype, column.name
+
+
+@pytest.mark.parametrize(("family", "seed"), [case for case in CASES if MODELS[case[0]].has_mrope])
+def test_planes_are_those_of_each_sample_alone(family, seed):
+    packs = make_packs(np.random.default_rng(seed), MODELS[family])
+    images, videos = (packs.axes[axis].slices() for axis in (Axis.IMAGE, Axis.VIDEO))
+    seconds = packs.columns.get("second_per_grid_ts")
+    planes = [
+        mrope(
+            packs.columns["input_ids"][tokens],
+            packs.columns["image_grid_thw"][image],
+            packs.columns["video_grid_thw"][video],
+            packs.facts,
+            None if seconds is None else seconds[video],
+        )
+        for tokens, image, video in zip(packs.tokens.slices(), images, videos, strict=True)
+    ]
+    derived = DERIVED["mrope_position_ids"](packs)
+    assert derived.dtype == np.int32
+    np.testing.assert_array_equal(derived, np.concatenate(planes, axis=1))
 
 
 def test_loss_mask_never_looks_across_a_boundary():

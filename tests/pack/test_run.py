@@ -8,6 +8,8 @@ from functools import partial
 from hashlib import sha256
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from packcli.contract.columns import Axis, columns_for
@@ -52,8 +54,7 @@ def samples_of(packs):
             if column.axis is not Axis.SAMPLE:
                 bounds = places[column.axis].values
                 here = slice(bounds[number], bounds[number + 1])
-            part = values[:, here] if column.planes > 1 else values[here]
-            parts.append((column.name, part.tolist()))
+            parts.append((column.name, values[here].tolist()))
         assert source not in found
         found[source] = parts
     return found
@@ -137,7 +138,7 @@ def test_packing_packs_again_gives_the_same_samples(encoded, packing):
 def test_packs_of_one_sample_give_the_encoded_shards_back(encoded, packing):
     once, _ = packing([encoded()])
     apart, _ = packing([encoded()], replace(SEQUENTIAL, max_samples=1))
-    for column in ("input_ids", "mrope_position_ids", "media.token_start", "sample_ids"):
+    for column in ("input_ids", "labels", "media.token_start", "sample_ids"):
         before, after = (read(path).columns[column] for path in (encoded(), apart))
         assert after.tolist() == before.tolist()
     assert len(read(apart)) == 84
@@ -307,6 +308,25 @@ def test_a_changed_input_is_refused(encoded, tmp_path):
     shards[0].unlink()
     with pytest.raises(InputError, match=shards[0].name):
         pack([copy], BINPACK, Writing(tmp_path / "out"))
+
+
+def test_slots_without_a_grid_are_refused(encoded, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(encoded("qwen3_vl"), copy)
+    manifest = json.loads((copy / "manifest.json").read_text())
+    entry, token = manifest["shards"][0], manifest["model"]["image_token_id"]
+    shard = copy / "data" / entry["name"]
+    table = pq.read_table(shard)
+    ids = table["input_ids"].to_pylist()
+    ids[-1][-1] = token
+    place = table.schema.get_field_index("input_ids")
+    field = table.schema.field(place)
+    pq.write_table(table.set_column(place, field, pa.array(ids, field.type)), shard)
+    entry["bytes"] = shard.stat().st_size
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(InputError, match=r"slots.*run `packcli verify` on the input"):
+        pack([copy], BINPACK, Writing(tmp_path / "out"))
+    assert not (tmp_path / "out" / "_SUCCESS").exists()
 
 
 def test_what_does_not_fit_is_rejected_with_its_length_and_limit(encoded, packing):

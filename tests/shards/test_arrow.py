@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from packcli.contract.columns import BY_NAME, FORBIDDEN, columns_for
+from packcli.contract.derived import DERIVED
 from packcli.contract.packs import Packs
 from packcli.contract.rows import expected_dtype
 from packcli.shards.arrow import schema, to_batch, to_rows
@@ -102,7 +103,7 @@ def test_planes_lie_one_behind_the_other():
     packs = made("qwen2_vl")
     row = to_batch(packs).to_pylist()[1]
     start, stop = packs.pack_tokens.values[1:3]
-    assert row["mrope_position_ids"] == packs.columns["mrope_position_ids"][:, start:stop].tolist()
+    assert row["mrope_position_ids"] == DERIVED["mrope_position_ids"](packs)[:, start:stop].tolist()
 
 
 def test_media_are_structs_counted_in_their_pack():

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from packcli.contract.columns import Axis
-from packcli.contract.derived import DERIVED, window_rows
+from packcli.contract.derived import DERIVED, mm_token_types, mrope_of, window_rows
 from packcli.contract.model import Rope
-from packcli.contract.mrope import mrope_planes
+from packcli.contract.rows import planes_from_rows
 from packcli.contract.rules.rule import (
     SECONDS,
     WINDOWS,
@@ -121,10 +121,7 @@ def _frames(grids: NDArray[np.int64], kind: str, facts: ModelFacts) -> NDArray[n
 
 
 def _mm_type(packs: Packs, rows: Rows) -> Iterator[Hit]:
-    ids, stored = packs.columns["input_ids"], packs.columns["mm_token_type_ids"]
-    expected = np.zeros(len(ids), dtype=np.int8)
-    for kind, token in packs.facts.slot_tokens.items():
-        expected[ids == token] = 1 if kind == "image" else 2
+    expected, stored = mm_token_types(packs), rows.cells["mm_token_type_ids"].values
     if packs.facts.token_type_ids and "token_type_ids" in rows.cells:
         again = rows.cells["token_type_ids"].values
         # one hit a sample: where the first column is right, the second one is looked at
@@ -137,7 +134,8 @@ def _mm_type(packs: Packs, rows: Rows) -> Iterator[Hit]:
 
 
 def _mrope(packs: Packs, rows: Rows) -> Iterator[Hit]:
-    expected, stored = mrope_of(packs, rows.slots), packs.columns["mrope_position_ids"]
+    expected = mrope_of(packs, rows.slots)
+    stored = planes_from_rows(rows.cells["mrope_position_ids"].values, rows.tokens, len(expected))
     yield from token_hits(
         packs,
         (stored != expected).any(axis=0),
@@ -146,17 +144,6 @@ def _mrope(packs: Packs, rows: Rows) -> Iterator[Hit]:
             f"grids and ids say {expected[:, token].tolist()}"
         ),
     )
-
-
-def mrope_of(packs: Packs, slots: Mapping[str, SlotRuns]) -> NDArray[np.int32]:
-    """Compute the mRoPE planes of every sample from its slots and grids.
-
-    Returns:
-        (3, N) int32, each sample from 0.
-    """
-    grids = (packs.columns["image_grid_thw"], packs.columns["video_grid_thw"])
-    seconds = packs.columns.get("second_per_grid_ts")
-    return mrope_planes(slots, packs.tokens, grids, packs.facts, seconds)
 
 
 def _span(packs: Packs, rows: Rows) -> Iterator[Hit]:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from packcli.contract.columns import BY_NAME, Axis
-from packcli.contract.packs import carried_columns
+from packcli.contract.columns import BY_NAME, Axis, columns_for
+from packcli.contract.derived import DERIVED
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,15 +34,16 @@ LOST = (
 )
 
 _VERSION = 2
+_POSITIONS = ("position_ids", "mrope_position_ids", "mm_token_type_ids")
 _JSON = "json"
 _WIDTHS = ((8, "uint8"), (16, "uint16"), (32, "uint32"))
 
 
 def _encodings(facts: ModelFacts) -> dict[str, str]:
     """Name the encoding of each column, sorted as the format wants it."""
-    kinds = {"cu_seqlens": "ndarray:int32", "position_ids": "ndarray:int32"}
-    for column in carried_columns(facts):
-        if column.name == "sample_digests":
+    kinds = {"cu_seqlens": "ndarray:int32"}
+    for column in columns_for(facts):
+        if column.name == "sample_digests" or (column.derived and column.name not in _POSITIONS):
             continue
         array = column.axis is Axis.TOKEN
         # arrays must not be empty, and a pack may hold no images
@@ -71,7 +72,7 @@ class _Sink:
 
     def write(self, packs: Packs) -> Refused:
         for row in range(len(packs)):
-            sample = _sample(packs.run(row, row + 1), self._encodings)
+            sample = _sample(packs.span(row, row + 1), self._encodings)
             if self._waiting and self._bytes + len(sample) > self._limit:
                 self._close_shard()
             self._waiting.append(sample)
@@ -118,8 +119,8 @@ def _sample(pack: Packs, encodings: dict[str, str]) -> bytes:
 def _values(pack: Packs, name: str) -> NDArray[Any]:
     if name == "cu_seqlens":
         return pack.tokens.values
-    if name == "position_ids":
-        return pack.tokens.restarting()
+    if name in _POSITIONS:
+        return DERIVED[name](pack)
     column: Column = BY_NAME[name]
     values = pack.columns[name]
     if not column.shifts:
