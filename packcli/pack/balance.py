@@ -82,9 +82,8 @@ def evened(
         return arrangement
     if not all(found.keeps(need, budget) for need, budget in samples.demands(options)[1:]):
         return arrangement
-    squares = np.multiply(samples.lengths, samples.lengths, dtype=np.int64)
-    return min(
-        arrangement,
-        found,
-        key=lambda plan: step_imbalance(np.sort(plan.totals(squares))[::-1], options.ranks),
-    )
+
+    def imbalance(plan: Arrangement) -> float:
+        return step_imbalance(np.sort(plan.squares(samples.lengths))[::-1], options.ranks)
+
+    return min(arrangement, found, key=imbalance)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from packcli.pack.bound import lower_bound
 from packcli.pack.columns import size_classes, solve
 from packcli.pack.histogram import Histogram
 from packcli.pack.runs import Runs
@@ -29,18 +28,18 @@ _DEAREST = 100_000  # knapsack stretches in one round of column generation
 _CLASSES = ((200, ENOUGH), (1000, 2.5e-3))  # size classes, and the excess that calls for them
 
 
-def improved(histogram: Histogram, capacity: int, runs: Runs) -> Runs:
+def improved(histogram: Histogram, capacity: int, runs: Runs, bound: int) -> Runs:
     """Return a plan of at most as many packs, over the same samples in rank order.
 
     Args:
         histogram: sizes of 1 to `capacity` tokens.
         capacity: tokens in a pack, at most.
         runs: the plan of best fit decreasing.
+        bound: packs that no plan can do without.
 
     Raises:
         EnvironmentLacksError: column generation is needed, and SciPy is not installed.
     """
-    bound = lower_bound(histogram, capacity)
     if runs.packs <= bound * (1 + ENOUGH) or capacity > _WIDEST:
         return runs
     best = min(runs, minimum_slack(histogram, capacity), key=lambda plan: plan.packs)

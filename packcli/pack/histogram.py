@@ -10,8 +10,10 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_DIGIT = 1 << 16
 _DENSE = 1 << 22
+_PORTION = 1 << 18  # lengths counted at once: NumPy widens what it counts
+_BITS = 32
+_HALF = 1 << 31
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,7 +39,10 @@ class Histogram:
         if longest > max(_DENSE, 4 * lengths.size):
             sizes, counts = np.unique(lengths, return_counts=True)
             return cls(sizes.astype(np.int64), counts.astype(np.int64))
-        dense = np.bincount(lengths, minlength=1)
+        dense = np.zeros(longest + 1, dtype=np.int64)
+        portion = max(_PORTION, dense.size)
+        for start in range(0, lengths.size, portion):
+            dense += np.bincount(lengths[start : start + portion], minlength=dense.size)
         sizes = np.flatnonzero(dense)
         return cls(sizes, dense[sizes])
 
@@ -57,25 +62,29 @@ def index_type(count: int) -> type[np.signedinteger]:
     return np.int32 if count <= np.iinfo(np.int32).max else np.int64
 
 
-def stable_argsort(keys: NDArray[np.integer]) -> NDArray[np.intp]:
-    """Sort keys in time linear in n, ties by position.
+def stable_argsort(keys: NDArray[np.integer]) -> NDArray[np.integer]:
+    """Sort keys, ties by position.
 
-    NumPy's stable sort is a radix sort on 16-bit keys only, so wider keys are sorted by their
-    low, then by their high half.
+    Key and position side by side in one number sort faster than positions by their keys: in
+    place, and with vector instructions where NumPy has them.
 
     Args:
-        keys: (n,) integers, 0 <= key < 2^32 for the linear path, anything otherwise.
+        keys: (n,) integers; up to 2^31 of them, less than 2^31 apart, take the fast path.
+
+    Returns:
+        (n,) int32 or int64, positions.
     """
+    dtype = index_type(keys.size)
     if keys.size == 0:
-        return np.zeros(0, dtype=np.intp)
-    low, high = int(keys.min()), int(keys.max())
-    if low < 0 or high >= _DIGIT * _DIGIT:
-        return np.argsort(keys, kind="stable")
-    by_low = np.argsort(keys.astype(np.uint16), kind="stable")
-    if high < _DIGIT:
-        return by_low
-    rest = (keys >> 16).astype(np.uint16)
-    return by_low[np.argsort(rest[by_low], kind="stable")]
+        return np.zeros(0, dtype=dtype)
+    lowest = int(keys.min())
+    if dtype is not np.int32 or int(keys.max()) - lowest >= _HALF:
+        return np.argsort(keys, kind="stable").astype(dtype, copy=False)
+    both = np.subtract(keys, lowest, dtype=np.int64)
+    both <<= _BITS
+    both += np.arange(keys.size, dtype=dtype)
+    both.sort()
+    return both.astype(dtype)  # keeps the low half
 
 
 def ranked(lengths: NDArray[np.integer], seed: int | None) -> NDArray[np.integer]:
@@ -88,9 +97,8 @@ def ranked(lengths: NDArray[np.integer], seed: int | None) -> NDArray[np.integer
     Returns:
         (n,) int32 or int64, sample numbers.
     """
-    dtype = index_type(lengths.size)
-    longest = lengths.max() if lengths.size else 0
     if seed is None:
-        return stable_argsort(longest - lengths).astype(dtype)
+        return stable_argsort(np.negative(lengths))
+    dtype = index_type(lengths.size)
     shuffled = np.random.default_rng(seed).permutation(lengths.size).astype(dtype)
-    return shuffled[stable_argsort((longest - lengths)[shuffled])]
+    return shuffled[stable_argsort(np.negative(lengths)[shuffled])]

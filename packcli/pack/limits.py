@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from packcli.pack.bound import bound_of
 from packcli.pack.deal import dealt
 from packcli.pack.levels import by_levels, scarce_first, together
 from packcli.pack.options import Arrangement
@@ -163,7 +162,7 @@ def _kind_numbers(samples: Samples, options: PlanOptions) -> NDArray[np.int64]:
 
 
 def arrange_limited(
-    samples: Samples, ranks: NDArray[np.integer], options: PlanOptions
+    samples: Samples, ranks: NDArray[np.integer], options: PlanOptions, bound: int
 ) -> Arrangement:
     """Group samples into few packs that keep to all budgets: the best of several plans.
 
@@ -173,8 +172,8 @@ def arrange_limited(
         samples: all of them placeable.
         ranks: (n,) sample numbers, from long to short.
         options: budgets.
+        bound: packs that no plan can do without.
     """
-    bound = bound_of(samples, options)
     best: Arrangement | None = None
     for plan in _plans(samples, ranks, options, bound):
         if best is None or plan.counts.size < best.counts.size:

@@ -42,7 +42,7 @@ def arrange_open(samples: Samples, options: PlanOptions) -> Arrangement:
         pack_of.append(pack[1])
         insort(packs, (pack[0] - length, pack[1], _less(pack[2], others)))
     numbers = np.array(pack_of, dtype=index_type(len(samples)))
-    order = stable_argsort(numbers).astype(numbers.dtype)
+    order = stable_argsort(numbers)
     return Arrangement(order, np.bincount(numbers, minlength=opened))
 
 

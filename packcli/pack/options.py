@@ -185,8 +185,19 @@ class Arrangement:
         Args:
             values: (n,) integers, by sample number.
         """
-        sums = np.concatenate(([0], np.cumsum(values[self.order], dtype=np.int64)))
-        return np.diff(sums[np.concatenate(([0], np.cumsum(self.counts)))])
+        return self._sums(values[self.order])
+
+    def squares(self, values: NDArray[np.integer]) -> NDArray[np.int64]:
+        """(packs,) int64, the sum of the members' squared values in each pack.
+
+        Args:
+            values: (n,) integers, by sample number.
+        """
+        return self._sums(np.square(values[self.order], dtype=np.int64))
+
+    def _sums(self, values: NDArray[np.integer]) -> NDArray[np.int64]:
+        """Sum values that stand pack after pack; each pack has a member."""
+        return np.add.reduceat(values, np.cumsum(self.counts) - self.counts, dtype=np.int64)
 
     def keeps(self, need: NDArray[np.integer], most: int) -> bool:
         """Whether no pack's members need more than a budget."""

@@ -121,7 +121,8 @@ def make_plan(
     padded, within = with_padding(given, options)
     kept, rejected, zero = _screen(padded, within)
     samples, padded = (each if kept is None else each.take(kept) for each in (given, padded))
-    arrangement = strategies.load(options.strategy).arrange(padded, within)
+    bound = bound_of(padded, within)
+    arrangement = strategies.load(options.strategy).arrange(padded, within, bound)
     arrangement = _balanced(arrangement, samples, options)
     order = arrangement.order if kept is None else kept[arrangement.order]
     return Plan(
@@ -132,7 +133,7 @@ def make_plan(
         rejected=rejected,
         zero=zero,
         tokens=int(samples.lengths.sum(dtype=np.int64)),
-        lower_bound=bound_of(padded, within),
+        lower_bound=bound,
         sum_sq_len_cv=variation(attention_of(arrangement, samples)),
         ranks=options.ranks,
         imbalance=imbalance_of(arrangement, samples, options),
@@ -197,7 +198,7 @@ def _screen(
 
 def attention_of(arrangement: Arrangement, samples: Samples) -> NDArray[np.int64]:
     """Return the sum of squared lengths of each pack, tokens squared."""
-    return arrangement.totals(np.multiply(samples.lengths, samples.lengths, dtype=np.int64))
+    return arrangement.squares(samples.lengths)
 
 
 def _costs_of(

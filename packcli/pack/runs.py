@@ -41,22 +41,23 @@ class Runs:
         """
         dtype = index_type(max(ranks.size, self.packs))
         first, packs, each, held, _ = self.table.T
-        begins = np.cumsum(packs) - packs
-        visited = np.repeat((first - begins).astype(dtype), packs)
+        visited = np.repeat((first - np.cumsum(packs) + packs).astype(dtype), packs)
         visited += np.arange(visited.size, dtype=dtype)
-        counts = np.zeros(self.packs, dtype=np.int64)
-        counts[visited] = np.repeat((held + each).astype(dtype), packs)  # the last visit stays
-        starts = (np.cumsum(counts) - counts).astype(dtype)
-        # A visit hands out `each` neighbours: target = start of pack + held + how many before.
-        handed = np.cumsum(packs * each) - packs * each
-        shift = starts[visited] + np.repeat((held - handed).astype(dtype), packs)
         step = np.repeat(each.astype(dtype), packs)
-        within = np.arange(visited.size, dtype=dtype) - np.repeat(begins.astype(dtype), packs)
-        target = np.repeat(shift - within * step, step)
+        place = np.repeat(held.astype(dtype), packs)
+        counts = np.zeros(self.packs, dtype=dtype)
+        counts[visited] = place + step  # the last visit stays
+        starts = np.cumsum(counts, dtype=dtype)
+        starts -= counts
+        # A visit hands out `step` neighbours: target = start of pack + held + how many before.
+        place += starts[visited]
+        place += step
+        place -= np.cumsum(step, dtype=dtype)
+        target = np.repeat(place, step)
         target += np.arange(ranks.size, dtype=dtype)
         order = np.empty_like(ranks)
         order[target] = ranks
-        return Arrangement(order, counts)
+        return Arrangement(order, counts.astype(np.int64))
 
     @classmethod
     def of(cls, patterns: list[Pattern]) -> Runs:

@@ -15,8 +15,11 @@ if TYPE_CHECKING:
 class Strategy(Protocol):
     """What every file on this shelf offers."""
 
-    def arrange(self, samples: Samples, options: PlanOptions) -> Arrangement:
-        """Group all samples into packs; none over a budget, each sample exactly once."""
+    def arrange(self, samples: Samples, options: PlanOptions, bound: int) -> Arrangement:
+        """Group all samples into packs; none over a budget, each sample exactly once.
+
+        `bound` is how many packs no plan can do without.
+        """
         ...
 
 

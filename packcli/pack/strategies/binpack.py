@@ -15,7 +15,6 @@ import numpy as np
 
 from packcli.pack.balance import evened
 from packcli.pack.best import ENOUGH, improved
-from packcli.pack.bound import lower_bound
 from packcli.pack.deal import dealt
 from packcli.pack.histogram import ranked
 from packcli.pack.limits import arrange_limited
@@ -28,33 +27,35 @@ if TYPE_CHECKING:
     from packcli.pack.options import Arrangement, PlanOptions, Samples
 
 
-_Group = tuple[int, int, int, int]  # room in tokens, first pack, packs, samples held by each
-
-
-_Run = tuple[int, int, int, int, int]  # a row of Runs.table
+_Group = tuple[int, int, int]  # first pack, packs, samples held by each
 
 
 class _Rooms:
-    """Open packs in groups of equal room and history; a room has a list of groups."""
+    """Open packs in groups of equal room and history; a room has a list of groups.
+
+    Attributes:
+        runs: numbers, a row of `Runs.table` after the other.
+    """
 
     def __init__(self, smallest: int) -> None:
+        self.runs: list[int] = []
         self._smallest = smallest
         self._keys: list[int] = []
         self._groups: dict[int, list[_Group]] = {}
 
-    def put(self, room: int, first: int, packs: int, held: int) -> None:
+    def _put(self, room: int, group: _Group) -> None:
         """Add packs, unless no sample to come fits into them."""
-        if packs == 0 or room < self._smallest:
+        if room < self._smallest:
             return
-        group = (room, first, packs, held)
-        if room in self._groups:
-            self._groups[room].append(group)
-        else:
+        groups = self._groups.get(room)
+        if groups is None:
             insort(self._keys, room)
             self._groups[room] = [group]
+        else:
+            groups.append(group)
 
-    def take(self, size: int) -> _Group | None:
-        """Take one group with the least room that holds `size`."""
+    def take(self, size: int) -> tuple[int, _Group] | None:
+        """Take one group with the least room that holds `size`: the room and the group."""
         at = bisect_left(self._keys, size)
         if at == len(self._keys):
             return None
@@ -63,24 +64,31 @@ class _Rooms:
         group = groups.pop()
         if not groups:
             del self._keys[at], self._groups[room]
-        return group
+        return room, group
 
-    def fill(self, size: int, left: int, group: _Group) -> list[_Run]:
-        """Give up to `left` samples of one size to a group, as runs; put its packs back."""
-        room, first, packs, held = group
+    def fill(self, size: int, left: int, room: int, group: _Group) -> int:
+        """Give up to `left` samples of one size to a group; put its packs back.
+
+        Returns:
+            How many are left then.
+        """
+        first, packs, held = group
         each = room // size
         full = min(packs, left // each)
-        rest = left - full * each if full < packs else 0
-        runs: list[_Run] = []
         if full:
-            runs.append((first, full, each, held, size))
-            self.put(room - each * size, first, full, held + each)
-        if rest:
-            runs.append((first + full, 1, rest, held, size))
-            self.put(room - rest * size, first + full, 1, held + rest)
-        touched = full + (rest > 0)
-        self.put(room, first + touched, packs - touched, held)
-        return runs
+            self.runs += (first, full, each, held, size)
+            self._put(room - each * size, (first, full, held + each))
+            left -= full * each
+        if full == packs:
+            return left
+        first, packs = first + full, packs - full
+        if left:
+            self.runs += (first, 1, left, held, size)
+            self._put(room - left * size, (first, 1, held + left))
+            first, packs = first + 1, packs - 1
+        if packs:
+            self._put(room, (first, packs, held))
+        return 0
 
 
 def best_fit(histogram: Histogram, capacity: int) -> Runs:
@@ -95,26 +103,24 @@ def best_fit(histogram: Histogram, capacity: int) -> Runs:
     """
     sizes, counts = histogram.sizes[::-1].tolist(), histogram.counts[::-1].tolist()
     rooms = _Rooms(sizes[-1] if sizes else 1)
-    runs: list[_Run] = []
     opened = 0
     for size, count in zip(sizes, counts, strict=True):
         left = count
         while left:
-            group = rooms.take(size)
-            if group is None:
+            taken = rooms.take(size)
+            if taken is None:
                 packs = -(-left // (capacity // size))
-                group = (capacity, opened, packs, 0)
+                taken = capacity, (opened, packs, 0)
                 opened += packs
-            for run in rooms.fill(size, left, group):
-                left -= run[1] * run[2]
-                runs.append(run)
-    return Runs(np.array(runs, dtype=np.int64).reshape(-1, 5), opened)
+            left = rooms.fill(size, left, *taken)
+    return Runs(np.array(rooms.runs, dtype=np.int64).reshape(-1, 5), opened)
 
 
-def _best(samples: Samples, ranks: NDArray[np.integer], capacity: int, runs: Runs) -> Arrangement:
+def _best(
+    samples: Samples, ranks: NDArray[np.integer], capacity: int, runs: Runs, bound: int
+) -> Arrangement:
     """Take the fewest packs of what is quick to deal and what takes longer to find."""
-    bound = lower_bound(samples.histogram, capacity)
-    runs = improved(samples.histogram, capacity, runs)
+    runs = improved(samples.histogram, capacity, runs, bound)
     if runs.packs > bound * (1 + ENOUGH):
         lengths = samples.lengths[ranks].astype(np.int64)
         found = dealt(ranks, lengths, (capacity, samples.lengths.size), bound)
@@ -123,17 +129,17 @@ def _best(samples: Samples, ranks: NDArray[np.integer], capacity: int, runs: Run
     return runs.expand(ranks)
 
 
-def arrange(samples: Samples, options: PlanOptions) -> Arrangement:
+def arrange(samples: Samples, options: PlanOptions, bound: int) -> Arrangement:
     """Group samples into few packs, regardless of their order."""
     histogram = samples.histogram
     runs = best_fit(histogram, options.capacity)
     ranks = ranked(samples.lengths, options.seed)
     if options.quality == "best":
-        arrangement = _best(samples, ranks, options.capacity, runs)
+        arrangement = _best(samples, ranks, options.capacity, runs, bound)
     else:
         arrangement = runs.expand(ranks)
     if not all(arrangement.keeps(need, most) for need, most in samples.demands(options)[1:]):
-        arrangement = arrange_limited(samples, ranks, options)
+        arrangement = arrange_limited(samples, ranks, options, bound)
     if options.balance == "attention":
         arrangement = evened(arrangement, samples, ranks, options)
     return arrangement

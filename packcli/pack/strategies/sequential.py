@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from packcli.pack.options import PlanOptions, Samples
 
 
-def arrange(samples: Samples, options: PlanOptions) -> Arrangement:
+def arrange(samples: Samples, options: PlanOptions, bound: int) -> Arrangement:  # noqa: ARG001 - the shelf's form
     """Group neighbours; `options.open_packs` above 1 lets samples overtake each other."""
     if options.open_packs > 1:
         return arrange_open(samples, options)
