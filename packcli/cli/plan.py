@@ -126,6 +126,10 @@ def _table(plans: list[Plan]) -> str:
         for plan in plans
     ]
     if plans[0].ranks > 1:
-        waits = ["imbalance", *(f"{100 * (plan.imbalance - 1):>8.2f}%" for plan in plans)]
+        waits = ["imbalance  at least", *map(_waits, plans)]
         rows = [f"{row}  {wait}" for row, wait in zip(rows, waits, strict=True)]
     return "\n".join(rows)
+
+
+def _waits(plan: Plan) -> str:
+    return f"{100 * (plan.imbalance - 1):>8.2f}%  {100 * (plan.least_imbalance - 1):>7.2f}%"

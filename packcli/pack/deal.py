@@ -90,7 +90,7 @@ def deal_to(
     Returns:
         None when the packs cannot hold so many samples.
     """
-    found = deal(lengths, packs, budget) if lengths.size else None
+    found = deal(lengths, packs, budget)
     return None if found is None else _arranged(found, ranks, lengths, budget)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from packcli.contract.errors import UsageError
 from packcli.contract.offsets import Offsets
 from packcli.pack import strategies
-from packcli.pack.balance import in_blocks, step_imbalance
+from packcli.pack.balance import in_blocks, least_imbalance, step_imbalance
 from packcli.pack.bound import bound_of
 from packcli.pack.histogram import index_type
 from packcli.pack.options import Arrangement, PlanOptions, Samples, with_padding
@@ -37,6 +37,7 @@ class Plan:
             that is of their attention cost; 0.0 without packs.
         ranks: packs in a training step; 1 where nothing is balanced.
         imbalance: time of all steps over that of equal shares; 1.0 is even.
+        least_imbalance: what no plan of as many packs can beat; proven of attention alone.
         seconds: time that planning took.
     """
 
@@ -51,6 +52,7 @@ class Plan:
     sum_sq_len_cv: float
     ranks: int = 1
     imbalance: float = 1.0
+    least_imbalance: float = 1.0
     seconds: float = 0.0
 
     @property
@@ -88,6 +90,7 @@ class Plan:
             "sum_sq_len_cv": self.sum_sq_len_cv,
             "ranks": self.ranks,
             "imbalance": self.imbalance,
+            "least_imbalance": self.least_imbalance,
             "seconds": self.seconds,
         }
 
@@ -137,6 +140,7 @@ def make_plan(
         sum_sq_len_cv=variation(attention_of(arrangement, samples)),
         ranks=options.ranks,
         imbalance=imbalance_of(arrangement, samples, options),
+        least_imbalance=_least_imbalance(arrangement, samples, options),
         seconds=perf_counter() - started,
     )
 
@@ -224,6 +228,13 @@ def imbalance_of(arrangement: Arrangement, samples: Samples, options: PlanOption
     if options.ranks == 1:
         return 1.0
     return step_imbalance(_costs_of(arrangement, samples, options), options.ranks)
+
+
+def _least_imbalance(arrangement: Arrangement, samples: Samples, options: PlanOptions) -> float:
+    if options.balance != "attention":
+        return 1.0
+    packs = arrangement.counts.size
+    return least_imbalance(samples.histogram, options.capacity, packs, options.ranks)
 
 
 def variation(costs: NDArray[np.integer]) -> float:

@@ -74,10 +74,11 @@ def test_balance_needs_ranks_and_ranks_need_balance(call, encoded, tmp_path, com
 def test_the_balance_of_steps_is_printed(call, encoded, tmp_path):
     flags = ["--capacity", "1024", "--balance", "attention", "--ranks", "4"]
     (plan,) = call("plan", encoded(), *flags, "--json").document["plans"]
-    longer = f"{100 * (plan['imbalance'] - 1):.2f}"
+    longer, least = (f"{100 * (plan[name] - 1):.2f}" for name in ("imbalance", "least_imbalance"))
     assert plan["imbalance"] > 1
     head, row = call("plan", encoded(), *flags).out.splitlines()
-    assert (head.split()[-1], row.split()[-1]) == ("imbalance", f"{longer}%")
+    assert head.endswith("imbalance  at least")
+    assert row.split()[-2:] == [f"{longer}%", f"{least}%"]
     packed = call("pack", encoded(), "-o", tmp_path / "x", *flags).out
     assert f"\nbalance  steps of 4 ranks take {longer} % longer than equal shares\n" in packed
     assert "imbalance" not in call("plan", encoded()).out

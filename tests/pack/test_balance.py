@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from packcli.pack.balance import in_blocks, step_imbalance
+from packcli.pack.balance import in_blocks, least_imbalance, step_imbalance
+from packcli.pack.histogram import Histogram
 from packcli.pack.options import PlanOptions
 from packcli.pack.plan import make_plan
 
@@ -77,3 +80,46 @@ def test_vision_is_balanced_by_patches():
     options = PlanOptions(capacity=4096, balance="vision", ranks=8)
     plan = make_plan(lengths, options, patches=patches)
     assert step_imbalance(costs_of(plan, patches), 8) < 1.02
+
+
+def partitions(lengths, packs, capacity):
+    """Every way to group lengths into so many packs, as the lists of the packs' lengths."""
+    if not lengths:
+        yield from [[]] if packs == 0 else []
+        return
+    first, rest = lengths[0], lengths[1:]
+    for plan in partitions(rest, packs, capacity):
+        for at, pack in enumerate(plan):
+            if first + sum(pack) <= capacity:
+                yield [*plan[:at], [first, *pack], *plan[at + 1 :]]
+    if packs:
+        for plan in partitions(rest, packs - 1, capacity):
+            yield [[first], *plan]
+
+
+@given(st.lists(st.integers(1, 12), min_size=2, max_size=7), st.integers(2, 4), st.integers(2, 3))
+@settings(max_examples=200, deadline=None)
+def test_no_plan_is_more_even_than_the_least_imbalance(lengths, packs, ranks):
+    least = least_imbalance(Histogram.of(np.array(lengths)), 12, packs, ranks)
+    for plan in partitions(lengths, packs, 12):
+        costs = np.array(sorted((sum(size**2 for size in pack) for pack in plan), reverse=True))
+        assert step_imbalance(costs, ranks) >= least * (1 - 1e-12)
+
+
+def test_the_least_imbalance_of_one_long_sample():
+    # 10 is alone; the pack beside it holds 4 and 4 and 2 at most, and all the others are alike
+    histogram = Histogram.of(np.array([10, *[4] * 10, *[2] * 5]))
+    share = (100 + 160 + 20) / 2
+    assert least_imbalance(histogram, 10, 6, 2) == 1 + (100 - (100 + 2.5 * 16) / 2) / share
+
+
+@pytest.mark.parametrize(("capacity", "ranks"), [(32_768, 8), (32_768, 64), (131_072, 8)])
+def test_a_few_long_samples_cost_little_more_than_they_must(capacity, ranks):
+    draw = np.exp(np.random.default_rng(2).normal(np.log(600), 1.0, 30_000))
+    lengths = np.clip(draw, 8, capacity).astype(np.int64)
+    plain = make_plan(lengths, PlanOptions(capacity))
+    plan = make_plan(lengths, PlanOptions(capacity, balance="attention", ranks=ranks))
+    assert plan.packs == plain.packs
+    assert plan.least_imbalance <= plan.imbalance <= plan.least_imbalance + 0.025
+    before = np.sort(costs_of(plain, lengths**2))[::-1]
+    assert step_imbalance(before, ranks) > plan.imbalance + 0.02

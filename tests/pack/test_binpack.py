@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from packcli.pack.best_fit import best_fit
 from packcli.pack.histogram import Histogram
 from packcli.pack.options import PlanOptions
 from packcli.pack.plan import make_plan
-from packcli.pack.strategies.binpack import best_fit
 
 
 def textbook(lengths, capacity):

@@ -20,7 +20,7 @@ from packcli.pack.plan import make_plan
 STRATEGIES = strategies.names()
 KEYS = (
     "capacity strategy samples rejected packs tokens lower_bound excess fill sum_sq_len_cv "
-    "ranks imbalance seconds"
+    "ranks imbalance least_imbalance seconds"
 )
 
 
