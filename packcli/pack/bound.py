@@ -28,12 +28,18 @@ def bound_of(samples: Samples, options: PlanOptions) -> int:
         options: budgets.
     """
     bounds = [lower_bound(samples.histogram, options.capacity)]
-    demands = samples.demands(options)
+    demands = [(need, _usable(need, most)) for need, most in samples.demands(options)]
     for need, most in demands[1:]:
         bounds.append(-(-int(need.sum(dtype=np.int64)) // most))
         bounds.append(lower_bound(Histogram.of(need[need > 0]), most))
     bounds += [_beside(one, other) for one, other in permutations(demands, 2)]
     return max(bounds)
+
+
+def _usable(need: NDArray[np.integer], most: int) -> int:
+    """Return what a pack can use up of a budget: a multiple of what divides all needs."""
+    unit = int(np.gcd.reduce(need)) if need.size else 0
+    return most // unit * unit if unit else most
 
 
 def _beside(one: tuple[NDArray[np.integer], int], other: tuple[NDArray[np.integer], int]) -> int:

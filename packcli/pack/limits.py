@@ -1,9 +1,11 @@
-"""Packs limited by samples, images and patches besides tokens: filled one after the other.
+"""Packs limited by samples, images and patches besides tokens: the best of several plans.
 
 Best fit on tokens alone leaves what is scarce for the end: packs full of images, or of tiny
-samples. Here a pack begins with the longest sample, and each next one is of the kind that best
-matches what the pack still has to take for the rest to keep its mix (the dot product of
-Panigrahy et al. 2011, against the mix of the samples left instead of the room).
+samples. Dealing to as many packs as the bound says mends that, but leaves out some samples where a
+pack holds few. Those, or all, are filled into packs one after the other: a pack begins with the
+longest sample, and each next one is of the kind that best matches what the pack still has to take
+for the rest to keep its mix (the dot product of Panigrahy et al. 2011, against the mix of the
+samples left instead of the room).
 """
 
 from __future__ import annotations
@@ -16,11 +18,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from packcli.pack.deal import dealt
+from packcli.pack.histogram import stable_argsort
 from packcli.pack.levels import by_levels, scarce_first, together
 from packcli.pack.options import Arrangement
+from packcli.pack.pools import pooled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -28,6 +32,9 @@ if TYPE_CHECKING:
 
 _TRIES = 6  # sizes looked at before a kind is given up
 _ENOUGH = 0.01  # excess over the bound below which no further method is tried
+_FAIR = 0.03  # excess below which the slowest method is not tried
+_FAR = 0.04  # excess that more packs for the pools do not mend
+_WIDER = 1.01  # packs over the bound when as many as the bound do not suffice
 _TWO = 2  # budgets, tokens among them, that levels are good for
 _SCARCE = 0.9  # another budget this close to being as scarce as tokens is spent evenly
 
@@ -174,14 +181,19 @@ def arrange_limited(
         options: budgets.
         bound: packs that no plan can do without.
     """
-    best: Arrangement | None = None
-    for plan in _plans(samples, ranks, options, bound):
-        if best is None or plan.counts.size < best.counts.size:
-            best = plan
-        if best.counts.size <= bound * (1 + _ENOUGH):
-            break
-    assert best is not None  # noqa: S101 - the last method plans anything
+    plans = _plans(samples, ranks, options, bound)
+    best = next(plans)
+    while best.counts.size > bound * (1 + _ENOUGH) and (plan := next(plans, None)) is not None:
+        best = _fewer(best, plan)
+    if bound * (1 + _ENOUGH) < best.counts.size <= bound * (1 + _FAR):
+        best = _fewer(best, _pooled(samples, options, ranks, (np.max, int(bound * _WIDER))))
+    if best.counts.size > bound * (1 + _FAIR):
+        best = _fewer(best, _mixed(samples, options, ranks))
     return best
+
+
+def _fewer(one: Arrangement, other: Arrangement) -> Arrangement:
+    return other if other.counts.size < one.counts.size else one
 
 
 def _plans(
@@ -196,7 +208,38 @@ def _plans(
     if len(demands) == _TWO and most is None:
         yield by_levels(demands, together(demands, ranks))
         yield by_levels(demands, scarce_first(demands, ranks))
-    yield _mixed(samples, options, ranks)
+    for size in (np.sum, np.max):
+        yield _pooled(samples, options, ranks, (size, bound))
+
+
+def _pooled(
+    samples: Samples,
+    options: PlanOptions,
+    ranks: NDArray[np.integer],
+    how: tuple[Callable[..., NDArray[np.float64]], int],
+) -> Arrangement:
+    """Deal samples to pools of packs, and fill packs one after the other with what is left.
+
+    Args:
+        samples: all of them placeable.
+        options: budgets.
+        ranks: (n,) sample numbers, from long to short.
+        how: what makes a sample large, of its shares of all budgets; and packs to deal to.
+    """
+    size_of, packs = how
+    demands = samples.demands(options)
+    shares = np.stack([need / most for need, most in demands])
+    size = size_of(shares, axis=0)
+    chosen = pooled(demands, ranks[np.argsort(-size[ranks], kind="stable")], packs)
+    placed = ranks[chosen[ranks] >= 0]
+    order = placed[stable_argsort(chosen[placed])]
+    counts = np.bincount(chosen[placed], minlength=packs)
+    left = ranks[chosen[ranks] < 0]
+    if left.size:
+        rest = _mixed(samples.take(left), options, np.arange(left.size, dtype=left.dtype))
+        order = np.concatenate([order, left[rest.order]])
+        counts = np.concatenate([counts, rest.counts])
+    return Arrangement(order, counts[counts > 0])
 
 
 def _alike(demands: list[tuple[NDArray[np.integer], int]]) -> int | None:

@@ -117,3 +117,30 @@ def test_what_stands_apart_from_long_samples_needs_packs_of_its_own():
     # beside each 90 is room for one of the tens; three packs for the other 18 of six each
     plan = make_plan([90] * 2 + [10] * 20, PlanOptions(100, max_samples=6))
     assert (plan.packs, plan.lower_bound) == (5, 5)
+
+
+@pytest.mark.parametrize(("capacity", "excess"), [(8192, 0.055), (32_768, 0.01)])
+@pytest.mark.parametrize("kind", [0, 1])
+def test_three_budgets_as_scarce_as_each_other(capacity, excess, kind):
+    rng = np.random.default_rng(5)
+    images = rng.integers(0, 5, 20_000)
+    text = np.exp(rng.normal(np.log(400), 1.0, 20_000)).astype(np.int64) + 8
+    vision = 576 * images if kind == 0 else rng.integers(0, 1000, 20_000)
+    lengths = np.minimum(text + vision, 8192)
+    patches = 4 * np.minimum(vision, lengths)
+    packs = lengths.sum() / capacity
+    most = {"max_images": round(images.sum() / packs), "max_patches": round(patches.sum() / packs)}
+    plan = make_plan(lengths, PlanOptions(capacity, **most), images=images, patches=patches)
+    assert sorted([*plan.order.tolist(), *plan.rejected.tolist()]) == list(range(20_000))
+    for values, budget in zip((lengths, images, patches), (capacity, *most.values()), strict=True):
+        assert totals(plan, values).max() <= budget
+    assert plan.packs <= (1 + excess) * plan.lower_bound
+
+
+def test_what_divides_all_needs_cannot_be_left_over():
+    # 13 images of 576 tokens a pack, though patches would do for 13.8
+    patches = np.full(130, 2304)
+    plan = make_plan([600] * 130, PlanOptions(10_000, max_patches=31_747), patches=patches)
+    assert (plan.packs, plan.lower_bound) == (10, 10)
+    plan = make_plan([600] * 131, PlanOptions(10_000, max_patches=32_000), patches=[2304] * 131)
+    assert (plan.packs, plan.lower_bound) == (11, 11)

@@ -102,7 +102,7 @@ def test_summary():
     assert summary.pop("seconds") > 0
     costs = np.array([100, 52, 38])
     assert summary.pop("sum_sq_len_cv") == pytest.approx(costs.std() / costs.mean(), rel=1e-12)
-    assert list(summary.values()) == [10, "binpack", 6, 2, 3, 30, 3, 0, 1.0, 1, 1.0]
+    assert list(summary.values()) == [10, "binpack", 6, 2, 3, 30, 3, 0, 1.0, 1, 1.0, 1.0]
 
 
 def test_lengths_may_be_of_any_whole_type():
