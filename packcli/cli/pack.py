@@ -132,9 +132,11 @@ def describe(summary: PackSummary) -> str:
         f"fill     {100 * summary.fill:.2f} %; {bound}{optimal}",
     ]
     if summary.ranks > 1:
-        longer = 100 * (summary.imbalance - 1)
+        longer, least = (100 * (of - 1) for of in (summary.imbalance, summary.least_imbalance))
+        floor = f", no plan of as many packs less than {least:.2f} %"
         lines.append(
             f"balance  steps of {summary.ranks} ranks take {longer:.2f} % longer than equal shares"
+            + (floor if summary.least_imbalance > 1 else "")
         )
     if summary.padding:
         share = 100 * summary.padding / (summary.tokens + summary.padding)

@@ -140,7 +140,7 @@ def make_plan(
         sum_sq_len_cv=variation(attention_of(arrangement, samples)),
         ranks=options.ranks,
         imbalance=imbalance_of(arrangement, samples, options),
-        least_imbalance=_least_imbalance(arrangement, samples, options),
+        least_imbalance=least_imbalance_of(arrangement, samples, options),
         seconds=perf_counter() - started,
     )
 
@@ -230,7 +230,8 @@ def imbalance_of(arrangement: Arrangement, samples: Samples, options: PlanOption
     return step_imbalance(_costs_of(arrangement, samples, options), options.ranks)
 
 
-def _least_imbalance(arrangement: Arrangement, samples: Samples, options: PlanOptions) -> float:
+def least_imbalance_of(arrangement: Arrangement, samples: Samples, options: PlanOptions) -> float:
+    """Return what no plan of as many packs can beat; 1 where nothing is proven."""
     if options.balance != "attention":
         return 1.0
     packs = arrangement.counts.size

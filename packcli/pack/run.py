@@ -19,7 +19,7 @@ from packcli.pack.fill import WINDOW_TOKENS, cut_shards, fill_shard, window_of
 from packcli.pack.material import gathered
 from packcli.pack.options import Arrangement, with_padding
 from packcli.pack.padding import chosen_padding
-from packcli.pack.plan import attention_of, imbalance_of, variation
+from packcli.pack.plan import attention_of, imbalance_of, least_imbalance_of, variation
 from packcli.pack.sources import open_sources
 from packcli.pack.stored import stored_chunks
 from packcli.pack.windows import plan_windows
@@ -57,6 +57,7 @@ class PackSummary:
         sum_sq_len_cv: variation of the packs' attention cost.
         ranks: packs in a training step; 1 where nothing is balanced.
         imbalance: time of all steps over that of equal shares; 1.0 is even.
+        least_imbalance: what no plan of as many packs can beat; proven of attention alone.
         windows: portions that were planned on their own; 1 is a plan of the whole dataset.
         shards: shards written.
         seconds: time that planning took.
@@ -77,6 +78,7 @@ class PackSummary:
     sum_sq_len_cv: float = 0.0
     ranks: int = 1
     imbalance: float = 1.0
+    least_imbalance: float = 1.0
     windows: int = 0
     shards: int = 0
     seconds: float = 0.0
@@ -209,6 +211,7 @@ def _planned(
         sum_sq_len_cv=variation(attention_of(plan, placed)),
         ranks=options.ranks,
         imbalance=imbalance_of(plan, placed, options),
+        least_imbalance=least_imbalance_of(plan, placed, options),
         windows=len(chunks) if stored is None else 1,
         seconds=seconds,
         output=str(writing.output),

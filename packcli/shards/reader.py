@@ -129,11 +129,22 @@ class Shard:
         self, number: int, facts: ModelFacts | None = None, columns: Sequence[str] | None = None
     ) -> Rows:
         """Read one row group."""
+        return self.together((number,), facts, columns)
+
+    def together(
+        self,
+        numbers: Sequence[int],
+        facts: ModelFacts | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> Rows:
+        """Read some row groups at once.
+
+        Raises:
+            ShardUnreadableError: a page is damaged.
+        """
+        wanted = None if columns is None else [*columns]
         try:
-            table = self.file.read_row_group(
-                number, columns=None if columns is None else [*columns]
-            )
-            return to_rows(table, facts)
+            return to_rows(self.file.read_row_groups([*numbers], columns=wanted), facts)
         except _UNREADABLE as error:
             raise ShardUnreadableError(self.path, _line(error)) from error
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from packcli.contract.rules import check
-from packcli.shards.arrow import to_rows
+from packcli.shards.reader import ShardUnreadableError
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
@@ -69,6 +69,6 @@ def _spans(shard: Shard) -> Iterator[range]:
 def _together(shard: Shard, span: range, facts: ModelFacts) -> Rows | None:
     """Read row groups at once; None where one cannot be read, which is told when it is alone."""
     try:
-        return to_rows(shard.file.read_row_groups([*span]), facts)
-    except Exception:  # noqa: BLE001 - each is read alone then, and tells what is wrong
+        return shard.together(span, facts)
+    except ShardUnreadableError:
         return None
