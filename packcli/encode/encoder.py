@@ -43,7 +43,7 @@ class _Underway:
     media: tuple[Medium, ...] = field(init=False)
     expansions: tuple[list[Expansion], list[Expansion]] = field(init=False)
     rendered: str = field(init=False)
-    draft: Draft = field(init=False)
+    draft: Draft | None = None
     text: EncodedText = field(init=False)
 
 
@@ -119,9 +119,14 @@ class Encoder:
         one.media, one.expansions = tuple(media), (expansions["image"], expansions["video"])
 
     def _render(self, one: _Underway, _: Counter[str]) -> None:
-        one.rendered = self.text.render(one.conversation)
+        if not one.media:
+            one.draft = self.text.framed(one.conversation, supervise=self._options.supervise)
+        if one.draft is None:
+            one.rendered = self.text.render(one.conversation)
 
     def _cut(self, one: _Underway, _: Counter[str]) -> None:
+        if one.draft is not None:
+            return
         supervise = self._options.supervise
         one.draft = self.text.cut(
             one.conversation, one.rendered, one.expansions, supervise=supervise
@@ -131,7 +136,7 @@ class Encoder:
     def _tokenized(self, underway: list[_Underway], outcome: Outcome) -> list[_Underway]:
         """Tokenize all at once; if that fails, one by one, to find out on which it does."""
         try:
-            texts = self.text.finish([one.draft for one in underway])
+            texts = self.text.finish([one.draft for one in underway if one.draft is not None])
         except (PackcliError, NotAlikeError):
             raise
         except Exception:  # noqa: BLE001 - the record on which it fails is found below
@@ -141,6 +146,7 @@ class Encoder:
         return underway
 
     def _tokenize(self, one: _Underway, _: Counter[str]) -> None:
+        assert one.draft is not None  # noqa: S101 - the step before has made it
         one.text = self.text.finish([one.draft])[0]
 
     def _check(self, one: _Underway, _: Counter[str]) -> None:
@@ -175,7 +181,8 @@ def _each(
         except (PackcliError, NotAlikeError):
             raise
         except Rejection as why:
-            rejection = why
+            # its traceback holds this call, and with it every record
+            rejection = why.with_traceback(None)
         except Exception as error:  # noqa: BLE001 - a fault of packcli costs one record, not the run
             rejection = outcome.fault(error)
         else:

@@ -23,20 +23,21 @@ class Placeholders:
         video: the text that stands for one video.
         pads: ids of the tokens that are repeated.
         tail: text at the end of every conversation that the model's own trainer leaves out.
+        shown: the placeholders that there are.
     """
 
     image: str | None = None
     video: str | None = None
     pads: frozenset[int] = frozenset()
     tail: str = ""
-    _shown: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    shown: tuple[str, ...] = field(init=False, repr=False, compare=False)
     _either: re.Pattern[str] | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Prepare the search."""
         shown = tuple(text for text in (self.image, self.video) if text)
         either = re.compile(f"({'|'.join(map(re.escape, shown))})") if shown else None
-        object.__setattr__(self, "_shown", shown)
+        object.__setattr__(self, "shown", shown)
         object.__setattr__(self, "_either", either)
 
     @classmethod
@@ -58,7 +59,7 @@ class Placeholders:
             Rejection: `template_error`, the template shows more or fewer media than there are.
         """
         rendered = rendered.removesuffix(self.tail)
-        shows = [text for text in self._shown if text in rendered]
+        shows = [text for text in self.shown if text in rendered]
         if not (shows or images or videos):
             return rendered, ()
         pieces = self._either.split(rendered) if self._either and shows else [rendered]

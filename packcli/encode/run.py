@@ -15,6 +15,7 @@ import numpy as np
 from packcli import engine
 from packcli.contract.digests import spell_total
 from packcli.contract.errors import IncompleteError
+from packcli.encode.collector import seldom
 from packcli.encode.encoder import Encoder
 from packcli.encode.inputs import expand, reader_for
 from packcli.encode.media.remote import RemotePolicy
@@ -192,7 +193,8 @@ def encode_part(
     if (done := directory.part(part.number)) is not None:
         return done
     encoder = encoder_for(job, part)
-    finished = faithful(encoder, lambda: _write_part(encoder, directory, part, crashed))
+    with seldom():
+        finished = faithful(encoder, lambda: _write_part(encoder, directory, part, crashed))
     directory.finish_part(part.number, finished)
     return finished
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from packcli import engine
 from packcli.contract.packs import IGNORED
+from packcli.encode.collector import seldom
 from packcli.encode.inputs import expand, reader_for
 from packcli.encode.options import family_of, quick_enough
 from packcli.encode.run import (
@@ -85,7 +86,8 @@ def survey(
 def survey_part(job: EncodeJob, part: Part) -> dict[str, Any]:
     """Encode one part; return what `EncodeSummary.of` adds up, and lengths."""
     encoder = encoder_for(job, part)
-    return faithful(encoder, lambda: _survey(encoder, part))
+    with seldom():
+        return faithful(encoder, lambda: _survey(encoder, part))
 
 
 def _survey(encoder: Encoder, part: Part) -> dict[str, Any]:

@@ -70,6 +70,18 @@ class Turn:
     weight: float | None = None
 
     @property
+    def plain(self) -> bool:
+        """Whether there is nothing but the role and the content."""
+        return (
+            self.tool_calls is None
+            and self.reasoning_content is None
+            and self.name is None
+            and self.tool_call_id is None
+            and self.loss is None
+            and self.weight is None
+        )
+
+    @property
     def text(self) -> str:
         """All text of the turn, media left out."""
         if isinstance(self.content, str):

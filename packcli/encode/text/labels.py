@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 Supervise = Literal["all", "last"]
 _THINK = ("<think>", "</think>")
-_NOTHING = re.compile(rf"(?:\s|</?think>)*(?:{'|'.join(map(re.escape, ENDS))})?(?:</?think>)*\Z")
+NOTHING = re.compile(rf"(?:\s|</?think>)*(?:{'|'.join(map(re.escape, ENDS))})?(?:</?think>)*\Z")
+"""An answer in which there is nothing to learn."""
 
 
 def learned_turns(
@@ -60,7 +61,7 @@ def learned_turns(
 
 def _blank(turn: Turn, shown: str) -> bool:
     """Whether the template shows nothing to learn; thinking of earlier turns may be left out."""
-    if _NOTHING.match(shown) is None:
+    if NOTHING.match(shown) is None:
         return False
     if turn.tool_calls or turn.text.rpartition(_THINK[1])[2].strip():
         raise Rejection(

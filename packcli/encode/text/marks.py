@@ -65,6 +65,18 @@ class Marks:
                 text = _GUARD + text
         return text
 
+    def clear(self, text: str) -> bool:
+        """Whether a text holds no token string, no private character, and whole characters only."""
+        if self._named.search(text) is not None:
+            return False
+        if text.isascii():
+            return True
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            return False
+        return _TYPED.search(text) is None
+
     def _replace(self, found: str, spared: frozenset[str]) -> str:
         if found in spared:
             return found

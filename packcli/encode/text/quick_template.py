@@ -66,6 +66,11 @@ class NotAlikeError(Exception):
     """A fast library gave another result than the reference: its work must be done again."""
 
 
+def drawn(text: str) -> bool:
+    """Tell whether a conversation is one of those that are compared, by its end."""
+    return crc32(text[-_TOLD_BY:].encode("utf-8", "replace")) % _CHECKED_SHARE == 0
+
+
 def _user(content: object) -> dict[str, Any]:
     return {"role": "user", "content": content}
 
@@ -188,11 +193,7 @@ class QuickTemplate:
         if not self._fits(context, kwargs):
             return None
         text = self._try(context)
-        if (
-            text is not None
-            and crc32(text[-_TOLD_BY:].encode("utf-8", "replace")) % _CHECKED_SHARE == 0
-            and text != self._exact(context)
-        ):
+        if text is not None and drawn(text) and text != self._exact(context):
             raise NotAlikeError
         return text
 

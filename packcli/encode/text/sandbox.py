@@ -247,12 +247,17 @@ def environment() -> Sandbox:
     Matches transformers' `_compile_jinja_template` (utils/chat_template_utils.py, 5.24).
     """
     made = Sandbox()
+    bring_names(made)
+    return made
+
+
+def bring_names(sandbox: Sandbox) -> None:
+    """Give a sandbox the functions that a template may call."""
     names: dict[str, Any] = {
         "raise_exception": _raise,
         "strftime_now": _now,
         "dict": _TemplateDict(),
         "namespace": _TemplateNamespace,
     }
-    made.globals.update(names)
-    made.globals.pop("lipsum", None)  # chance, and without bounds
-    return made
+    sandbox.globals.update(names)
+    sandbox.globals.pop("lipsum", None)  # chance, and without bounds

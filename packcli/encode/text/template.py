@@ -13,6 +13,7 @@ from packcli.encode.text.bounds import OUTPUT_LIMIT, TooMuchError
 from packcli.encode.text.growth import may_run_away
 from packcli.encode.text.quick_template import QuickTemplate
 from packcli.encode.text.sandbox import RENDER_SECONDS, environment, seconds, to_json
+from packcli.encode.text.unseen import SeenError, UnseenTemplate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,6 +46,8 @@ class ChatTemplate:
         self._variables = dict(variables)
         self._quick: QuickTemplate | None = None
         self._used: QuickTemplate | None = None
+        self._unseen: UnseenTemplate | None = None
+        self._trusted = True
         self._greedy = False
         try:
             self._sandbox = environment()
@@ -68,9 +71,16 @@ class ChatTemplate:
         self.needs_text = as_text is not None and as_object is None
 
     def prepare_quick(self) -> None:
-        """Find out whether a faster engine renders alike, and use it then."""
+        """Find out whether a faster engine renders alike, and use it then.
+
+        So are texts put into what the template writes around them, where that is always the same.
+        """
         if self._greedy or may_run_away(self._sandbox.parse(self.source)):
             return
+        try:
+            self._unseen = UnseenTemplate(self.source)
+        except SeenError:
+            self._unseen = None
         try:
             self._quick = QuickTemplate(self.source, to_json, self._exact, self._variables)
         except Exception:  # noqa: BLE001 - a library that may do anything when it does not fit
@@ -79,7 +89,28 @@ class ChatTemplate:
 
     def trust(self, *, quick: bool) -> None:
         """Render with the faster engine where there is one, or with jinja2 alone."""
+        self._trusted = quick
         self._used = self._quick if quick else None
+
+    @property
+    def frames(self) -> bool:
+        """Whether texts may be put into what `render_unseen` gives."""
+        return self._trusted and self._unseen is not None
+
+    def render_unseen(self, messages: list[dict[str, Any]]) -> str:
+        """Render messages of `Unseen` texts.
+
+        Raises:
+            SeenError: what the template writes depends on them.
+            Exception: whatever it raises.
+        """
+        if self._unseen is None:
+            raise SeenError
+        return self._unseen.render(self._context(messages, None, {}))
+
+    def exact(self, messages: list[dict[str, Any]]) -> str | None:
+        """Render messages with jinja2; None where that is refused."""
+        return self._exact(self._context(messages, None, {}))
 
     def _exact(self, context: Mapping[str, Any]) -> str | None:
         try:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from packcli.contract.errors import InputError, Rejection
 from packcli.encode.placeholders import Placeholders
 from packcli.encode.text.drafts import Draft, EncodedText, Tokens, encode_drafts
+from packcli.encode.text.frames import Frames
 from packcli.encode.text.labels import Supervise, choose, learned_turns
 from packcli.encode.text.marks import Marks
 from packcli.encode.text.messages import build_messages, check_shown
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 class _Chat:
     template: ChatTemplate
     find_spans: SpanFinder
+    frames: Frames
 
 
 class TextEncoder:
@@ -55,10 +57,12 @@ class TextEncoder:
         self._vocabulary = vocabulary
         self._marks = Marks([*vocabulary.ids])
         self._places = placeholders
-        self._chats = {
-            tools: _Chat(template, choose_finder(template, vocabulary.ids))
-            for tools, template in templates.items()
-        }
+        self._chats = {tools: self._opened(template) for tools, template in templates.items()}
+
+    def _opened(self, template: ChatTemplate) -> _Chat:
+        find_spans = choose_finder(template, self._vocabulary.ids)
+        frames = Frames(template, self._vocabulary, self._marks, self._places, find_spans)
+        return _Chat(template, find_spans, frames)
 
     @classmethod
     def open(
@@ -135,8 +139,26 @@ class TextEncoder:
             Rejection: as `encode`.
             InputError: as `encode`.
         """
+        if not (images or videos):
+            framed = self.framed(conversation, supervise=supervise)
+            if framed is not None:
+                return framed
         rendered = self.render(conversation)
         return self.cut(conversation, rendered, (images, videos), supervise=supervise)
+
+    def framed(self, conversation: Conversation, *, supervise: Supervise = "all") -> Draft | None:
+        """Draft a conversation without media in one go, where it is as plain as most are.
+
+        Returns:
+            What `render` and `cut` give; None where they have to be asked.
+
+        Raises:
+            InputError: as `encode`.
+        """
+        if conversation.text is not None or conversation.tools or conversation.template_kwargs:
+            return None
+        chat = self._chat(conversation)
+        return chat.frames.draft(conversation.turns, supervise) if chat.template.frames else None
 
     def render(self, conversation: Conversation) -> str:
         """Write the conversation out as the model reads it, typed text marked.

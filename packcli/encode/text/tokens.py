@@ -51,11 +51,13 @@ class Vocabulary:
 
     Attributes:
         ids: id of every added token.
+        plain: whether they are cut out whatever stands around them.
         quick: tokenizes as the reference does, and sooner; at first the reference itself.
     """
 
     def __init__(self, added: Sequence[AddedToken], backend: HuggingFaceBackend) -> None:
         self.ids = {token.text: token.id for token in added}
+        self.plain = all(token.pattern == re.escape(token.text) for token in added)
         self.backend = backend
         self.quick: Backend = backend
         self._used: Backend = backend
