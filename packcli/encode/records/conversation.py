@@ -91,7 +91,10 @@ class Turn:
     @property
     def empty(self) -> bool:
         """Whether the turn says nothing: there is no answer to learn."""
-        return not (self.text.strip() or self.tool_calls or (self.reasoning_content or "").strip())
+        text = self.text
+        if text and not text.isspace():
+            return False
+        return not (self.tool_calls or (self.reasoning_content or "").strip())
 
 
 @dataclass(slots=True)

@@ -137,11 +137,15 @@ def _turns(messages: list[Any], supply: MediaSupply) -> list[Turn]:
 def _check(turns: Sequence[Turn]) -> None:
     if not turns:
         raise Rejection("empty_conversation", "there is no turn; drop the record")
-    answers = [turn for turn in turns if turn.role == "assistant"]
-    if not answers:
+    answered = False
+    for turn in turns:
+        if turn.role == "assistant":
+            if not turn.empty:
+                return
+            answered = True
+    if not answered:
         raise Rejection("no_supervised_tokens", "there is no assistant turn; add an answer")
-    if all(turn.empty for turn in answers):
-        raise Rejection("empty_target", "every assistant turn is empty; write an answer")
+    raise Rejection("empty_target", "every assistant turn is empty; write an answer")
 
 
 def _tools(value: object) -> list[JsonObject] | None:

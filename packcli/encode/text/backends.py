@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Choice = Literal["auto", "fast", "hf"]
 
 _CHECKED_SHARE, _TOLD_BY = 1024, 96
-"""One text in so many is tokenized by both, chosen by its last characters."""
+"""One text in so many is tokenized by both, chosen by its last characters; single ones are not."""
 
 _PIECES = (
     r" ¦\n¦\t¦\r¦\r\n¦\n\n\n¦  \n \n¦ \t ¦\xa0¦\u3000¦\u2028¦\v\f¦\u200b¦\u200d¦\ufeff¦\xad¦\0"
@@ -149,7 +149,11 @@ class CheckedBackend:
         """
         found = self._fast.encode_many(texts)
         # chosen by content, so that it does not matter which worker meets a text, and when
-        chosen = [n for n, text in enumerate(texts) if text and _drawn(text)]
+        chosen = [
+            n
+            for n, text in enumerate(texts)
+            if len(text) > 1 and crc32(text[-_TOLD_BY:].encode()) % _CHECKED_SHARE == 0
+        ]
         if chosen:
             places = found.bounds.tolist()
             right = self._reference.encode_many([texts[n] for n in chosen]).split()
@@ -157,10 +161,6 @@ class CheckedBackend:
                 if not np.array_equal(found.ids[places[number] : places[number + 1]], ids):
                     raise NotAlikeError
         return found
-
-
-def _drawn(text: str) -> bool:
-    return crc32(text[-_TOLD_BY:].encode()) % _CHECKED_SHARE == 0
 
 
 def plain_definition(definition: dict[str, Any], kept: Iterable[dict[str, Any]]) -> str:

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from packcli.encode.text.spans import Span
     from packcli.encode.text.tokens import Vocabulary
 
+_EVEN = {None, 1}
 _Place = tuple[int, str]
 
-_LOOK_BEHIND = 24
+_LOOK_BEHIND = (24, 256)
 """Characters behind an edge that decide, nearly always, how the text before it is tokenized."""
 
 
@@ -94,21 +95,24 @@ class Tokens:
         A token that lies across the edge of an answer is left out.
         """
         starts: list[_Place] = []
-        stops: list[_Place] = []
+        stops: list[int] = []
+        inside: list[int] = []
+        cut: list[_Place] = []
         for draft, first in zip(self._drafts, self._first.tolist(), strict=False):
             pieces = draft.pieces
             for _, span in draft.learned:
                 head = pieces[span.first][: span.skip]
                 starts.append((first + span.first, self._unmark(head)))
-                if span.keep is None:
-                    stops.append((first + span.last + 1, ""))
-                else:
+                if span.keep is not None:
                     head = pieces[span.last][: span.keep]
-                    stops.append((first + span.last, self._unmark(head)))
-        from_tokens = iter(self._edges(starts, inside=False).tolist())
-        to_tokens = iter(self._edges(stops, inside=True).tolist())
+                    inside.append(len(stops))
+                    cut.append((first + span.last, self._unmark(head)))
+                stops.append(first + span.last + 1)
+        ends = self._starts[stops] if stops else np.zeros(0, np.int64)
+        ends[inside] = self._edges(cut, inside=True)
+        spans = zip(self._edges(starts, inside=False).tolist(), ends.tolist(), strict=True)
         return [
-            [(next(from_tokens), next(to_tokens)) for _ in draft.learned]
+            [next(spans) for _ in draft.learned]
             if draft.learned
             else [(start, stop)]
             for draft, start, stop in zip(
@@ -148,7 +152,7 @@ class Tokens:
         number = int(np.searchsorted(self._first, piece, side="right")) - 1
         text = self._drafts[number].texts[piece - int(self._first[number])]
         ids = self.ids[self._starts[piece] : self._starts[piece + 1]].tolist()
-        for end in (len(head) + _LOOK_BEHIND, len(text)):
+        for end in (*(len(head) + some for some in _LOOK_BEHIND), len(text)):
             some, covers = self._vocabulary.backend.encode_with_ends(text[:end])
             across = sum(start < len(head) for start, _ in covers)
             # equal ids cover equal text: then it does not matter that the rest was left out
@@ -223,7 +227,7 @@ def _scale(
     draft: Draft, ranges: list[tuple[int, int]], start: int, stop: int
 ) -> NDArray[np.float32] | None:
     weights = [turn.weight for turn, _ in draft.learned]
-    if all(weight is None or weight == 1 for weight in weights):
+    if {*weights} <= _EVEN:
         return None
     scale = np.zeros(stop - start, np.float32)
     for weight, (first, last) in zip(weights, ranges, strict=True):
