@@ -15,6 +15,7 @@ SUFFIXES = (".jsonl", ".ndjson")
 
 _BOM = b"\xef\xbb\xbf"
 _CHUNK = 2**20
+_BUFFER = 2**16
 
 
 def ranges(path: Path, target_bytes: int) -> list[ByteRange]:
@@ -49,7 +50,7 @@ def cut(file: BufferedReader, target_bytes: int) -> list[ByteRange]:
 
 def records(path: Path, part: ByteRange) -> Iterator[RawRecord]:
     """Yield the lines whose first byte lies in `part`, blank ones included."""
-    with path.open("rb") as file:
+    with path.open("rb", _BUFFER) as file:
         file.seek(max(0, part.start - 1))
         yield from lines(file, part)
 

@@ -81,7 +81,8 @@ class RawRecord:
     @property
     def blank(self) -> bool:
         """Whether there is nothing but white space: counted, and not a record."""
-        return self.fault is None and self.row is None and not self.raw.strip()
+        raw = self.raw
+        return (not raw or raw.isspace()) and self.fault is None and self.row is None
 
     @property
     def sha256(self) -> str:
@@ -145,13 +146,31 @@ def parse(record: RawRecord) -> dict[str, Any]:
 
 
 def _value(raw: bytes) -> object:
+    try:
+        value = orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        return _value_by_stdlib(raw)
     # orjson turns integers beyond 64 bits into floats without a word: those go the slow way
-    if _LONG_NUMBER not in raw.translate(_DIGITS_AS_ZERO):
-        try:
-            return orjson.loads(raw)
-        except orjson.JSONDecodeError:
-            pass
+    if _only_text(value) or _LONG_NUMBER not in raw.translate(_DIGITS_AS_ZERO):
+        return value
     return _value_by_stdlib(raw)
+
+
+def _only_text(value: Any) -> bool:  # noqa: ANN401 - any JSON value
+    """Whether a record of turns, at first sight, holds no number that may have been cut."""
+    if type(value) is not dict:
+        return False
+    for item in cast("dict[str, Any]", value).values():
+        if type(item) is list:
+            for turn in cast("list[Any]", item):
+                if type(turn) is not dict:
+                    return False
+                for text in cast("dict[str, Any]", turn).values():
+                    if type(text) is not str:
+                        return False
+        elif type(item) is not str and type(item) is not int:
+            return False
+    return True
 
 
 def _value_by_stdlib(raw: bytes) -> object:
