@@ -17,7 +17,7 @@ from packcli.encode.text.text_encoder import Placeholders, TextEncoder
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from packcli.encode.media.sources import MediaRoot
     from packcli.encode.options import EncodeJob
@@ -40,8 +40,8 @@ class _Underway:
     source: str
     id: str | None = None
     conversation: Conversation = field(init=False)
-    media: tuple[Medium, ...] = field(init=False)
-    expansions: tuple[list[Expansion], list[Expansion]] = field(init=False)
+    media: tuple[Medium, ...] = ()
+    expansions: tuple[Sequence[Expansion], Sequence[Expansion]] = ((), ())
     rendered: str = field(init=False)
     draft: Draft | None = None
     text: EncodedText = field(init=False)
@@ -100,22 +100,23 @@ class Encoder:
         record = parse(one.raw)
         one.id = identity_of(record)
         one.conversation = conversation = self.media.canvases(read_record(record))
+        if not conversation.media:
+            return
         media: list[Medium] = []
         expansions: dict[Kind, list[Expansion]] = {"image": [], "video": []}
-        if conversation.media:
-            count = sum(ref.kind == "image" for ref in conversation.media)
-            for ref in conversation.media:
-                if ref.kind == "image":
-                    medium, expansion = self.media.image(ref, count, warnings)
-                else:
-                    medium, expansion = self.media.video(ref)
-                media.append(medium)
-                expansions[ref.kind].append(expansion)
-            # slots alone may be too many: then the text is not even made
-            slots = sum(sum(e.slots) for kind in expansions.values() for e in kind)
-            self._check_length(one.source, slots)
-            # embedded files must not be held until the whole batch is done
-            conversation.media = ()
+        count = sum(ref.kind == "image" for ref in conversation.media)
+        for ref in conversation.media:
+            if ref.kind == "image":
+                medium, expansion = self.media.image(ref, count, warnings)
+            else:
+                medium, expansion = self.media.video(ref)
+            media.append(medium)
+            expansions[ref.kind].append(expansion)
+        # slots alone may be too many: then the text is not even made
+        slots = sum(sum(e.slots) for kind in expansions.values() for e in kind)
+        self._check_length(one.source, slots)
+        # embedded files must not be held until the whole batch is done
+        conversation.media = ()
         one.media, one.expansions = tuple(media), (expansions["image"], expansions["video"])
 
     def _render(self, one: _Underway, _: Counter[str]) -> None:

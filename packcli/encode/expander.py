@@ -55,9 +55,9 @@ class Expander:
             Rejection: `bad_media_ref` or `bad_record`, the positions are not those of one clip.
         """
         images = conversation.media
-        if self._family.canvases is None or any(ref.kind != "image" for ref in images):
+        if not images or self._family.canvases is None:
             return conversation
-        if not images:
+        if any(ref.kind != "image" for ref in images):
             return conversation
         fps = images[0].options.get("fps")
         files = beside(images, self._root)

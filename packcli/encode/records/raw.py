@@ -20,6 +20,7 @@ RECORD_LIMIT = 64 * 2**20
 _LONG_NUMBER = b"0" * 19
 _DIGITS_AS_ZERO = bytes.maketrans(b"123456789", b"0" * 9)
 _INT_DIGITS = 4000
+_TEXT = {str}
 _ROW_OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
 _KINDS = {"list": "an array", "str": "a string", "NoneType": "null", "bool": "a truth value"}
 
@@ -162,15 +163,15 @@ def _only_text(value: Any) -> bool:  # noqa: ANN401 - any JSON value
         return False
     for item in cast("dict[str, Any]", value).values():
         if type(item) is list:
-            for turn in cast("list[Any]", item):
-                if type(turn) is not dict:
-                    return False
-                for text in cast("dict[str, Any]", turn).values():
-                    if type(text) is not str:
-                        return False
+            if not all(map(_of_text, cast("list[Any]", item))):
+                return False
         elif type(item) is not str and type(item) is not int:
             return False
     return True
+
+
+def _of_text(turn: Any) -> bool:  # noqa: ANN401 - any JSON value
+    return type(turn) is dict and {*map(type, cast("dict[str, Any]", turn).values())} <= _TEXT
 
 
 def _value_by_stdlib(raw: bytes) -> object:

@@ -112,9 +112,7 @@ class Tokens:
         ends[inside] = self._edges(cut, inside=True)
         spans = zip(self._edges(starts, inside=False).tolist(), ends.tolist(), strict=True)
         return [
-            [next(spans) for _ in draft.learned]
-            if draft.learned
-            else [(start, stop)]
+            [next(spans) for _ in draft.learned] if draft.learned else [(start, stop)]
             for draft, start, stop in zip(
                 self._drafts, self.bounds.tolist(), self.bounds[1:].tolist(), strict=False
             )

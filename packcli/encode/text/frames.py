@@ -94,17 +94,14 @@ class Frames:
         Raises:
             NotAlikeError: the template writes something else.
         """
-        roles: list[Role] = []
+        clear, nothing = self._marks.clear, NOTHING.match
         contents: list[str] = []
         for turn in turns:
             text = turn.content
-            if not (turn.plain and type(text) is str and self._marks.clear(text)):
+            if type(text) is not str or not turn.plain or nothing(text) or not clear(text):
                 return None
-            if NOTHING.match(text) is not None:
-                return None
-            roles.append(turn.role)
             contents.append(text)
-        key = (*roles,)
+        key = tuple([turn.role for turn in turns])
         frame = self._frames[key] if key in self._frames else self._made(key)
         if frame is None:
             return None
