@@ -150,6 +150,8 @@ class Tokens:
         number = int(np.searchsorted(self._first, piece, side="right")) - 1
         text = self._drafts[number].texts[piece - int(self._first[number])]
         ids = self.ids[self._starts[piece] : self._starts[piece + 1]].tolist()
+        covers: list[tuple[int, int]] = []
+        across = 0
         for end in (*(len(head) + some for some in _LOOK_BEHIND), len(text)):
             some, covers = self._vocabulary.backend.encode_with_ends(text[:end])
             across = sum(start < len(head) for start, _ in covers)

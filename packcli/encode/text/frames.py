@@ -101,7 +101,7 @@ class Frames:
             if type(text) is not str or not turn.plain or nothing(text) or not clear(text):
                 return None
             contents.append(text)
-        key = tuple([turn.role for turn in turns])
+        key: Roles = tuple([turn.role for turn in turns])
         frame = self._frames[key] if key in self._frames else self._made(key)
         if frame is None:
             return None
