@@ -6,7 +6,7 @@ import os
 import struct
 from typing import TYPE_CHECKING
 
-from packcli.encode.media.headers.gif import behind_blocks, colour_table
+from packcli.encode.media.headers.gif import TAIL, behind_blocks, colour_table, ends_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,6 +100,9 @@ def _start_of_scan(stream: BinaryIO, size: int) -> int | None:
 
 def _gif(stream: BinaryIO, size: int) -> bool:
     """Walk through the blocks: the trailer's one byte is found anywhere by chance."""
+    stream.seek(max(0, size - TAIL))
+    if ends_whole(stream.read()):
+        return False
     stream.seek(0)
     data = stream.read()
     position = 13 + colour_table(data[10:11])

@@ -6,10 +6,10 @@ import pytest
 from PIL import Image, PngImagePlugin, TiffImagePlugin
 
 from packcli.contract.errors import Rejection
-from packcli.encode.media import images
-from packcli.encode.media.headers import plain_size
+from packcli.encode.media import endings, images
+from packcli.encode.media.headers import gif, plain_size
 from packcli.encode.media.headers.exif import OddExifError, sideways
-from packcli.encode.media.headers.gif import behind_blocks
+from packcli.encode.media.headers.gif import TAIL, behind_blocks, ends_whole
 from packcli.encode.media.headers.still import Still
 from packcli.encode.media.images import ImagePolicy, image_size
 from packcli.encode.media.sources import Source
@@ -100,16 +100,63 @@ def test_tiff_of_both_byte_orders(order, packed, monkeypatch):
     assert plain(data) == Still(47, 61)
 
 
-@pytest.mark.parametrize("kind", ["GIF", "TIFF"])
+@pytest.mark.parametrize("kind", ["GIF", "PNG", "TIFF"])
 def test_frames_are_counted(kind, monkeypatch):
     assert plain(frames(kind)) == Still(47, 61, animated=True)
     assert plain(frames(kind, 1)) == Still(47, 61)
     assert by_pillow(frames(kind), monkeypatch) == (47, 61, True)
 
 
-@pytest.mark.parametrize("kind", ["PNG", "WEBP"])
-def test_frames_of_other_kinds_are_left_to_pillow(kind):
-    assert plain(frames(kind)) is None
+def test_frames_of_webp_are_left_to_pillow():
+    assert plain(frames("WEBP")) is None
+
+
+@pytest.mark.parametrize(("count", "default"), [(1, False), (1, True), (2, False), (3, True)])
+def test_frames_of_png_with_and_without_an_image_in_front(count, default, monkeypatch):
+    pictures = [Image.radial_gradient("L").rotate(30 * n) for n in range(count + default)]
+    out = io.BytesIO()
+    pictures[0].save(out, "PNG", save_all=True, append_images=pictures[1:], default_image=default)
+    data = out.getvalue()
+    assert told(plain(data)) == by_pillow(data, monkeypatch) == (256, 256, count + default > 1)
+    assert b"acTL" in data or count + default == 1
+
+
+def noisy_gif(count, size):
+    pictures = [Image.effect_noise(size, 90 + n) for n in range(count)]
+    out = io.BytesIO()
+    pictures[0].save(out, "GIF", save_all=True, append_images=pictures[1:])
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(("count", "size"), [(5, (200, 150)), (40, (20, 16)), (3, (9, 2))])
+def test_an_animated_gif_is_read_up_to_its_second_frame(count, size, monkeypatch):
+    data = noisy_gif(count, size)
+    assert ends_whole(data[-TAIL:])
+    asked = []
+    monkeypatch.setattr(gif, "behind_blocks", lambda *a: asked.append(a) or behind_blocks(*a))
+    assert plain(data) == Still(*size[::-1], animated=True)
+    assert len(asked) < 10
+
+
+@pytest.mark.parametrize(("count", "size"), [(5, (200, 150)), (40, (20, 16)), (3, (9, 2))])
+def test_a_gif_that_is_cut_has_no_end(count, size, monkeypatch):
+    data = noisy_gif(count, size)
+    ends = [n for n in range(len(data)) if ends_whole(data[max(0, n - TAIL) : n])]
+    assert ends == []
+    # with an end put behind the cut it is whole where every block is, and only there
+    monkeypatch.setattr(endings, "ends_whole", lambda _tail: False)
+    for stop in range(90, len(data) - 2, 7):
+        mended = data[:stop] + b"\0;"
+        assert not (
+            ends_whole(mended[-TAIL:]) and endings.image_cut_short("GIF", io.BytesIO(mended))
+        )
+
+
+def test_a_gif_that_is_damaged_in_a_late_frame_is_not_cut(monkeypatch):
+    data = bytearray(noisy_gif(6, (200, 150)))
+    place = len(data) * 2 // 3
+    data[place : place + 600] = bytes(600)
+    assert told(plain(bytes(data))) == by_pillow(bytes(data), monkeypatch) == (150, 200, True)
 
 
 @pytest.mark.parametrize("kind", MODES)
@@ -236,7 +283,8 @@ def test_a_file_that_is_cut_short(kind, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("kind", "mode"), [*FILES, ("frames", "GIF"), *[("exif", k) for k in WITH_EXIF]]
+    ("kind", "mode"),
+    [*FILES, ("frames", "GIF"), ("frames", "PNG"), *[("exif", k) for k in WITH_EXIF]],
 )
 def test_damaged_files_never_get_a_size_that_pillow_denies(kind, mode, monkeypatch):
     whole = {

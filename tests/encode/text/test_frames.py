@@ -140,7 +140,7 @@ def test_what_is_true_of_every_text_may_be_asked(tmp_path, shown):
         "{% if 'Hi' < message.content %}x{% endif %}{{ message.content }}",
         "{% if message.content is lower %}x{% endif %}{{ message.content }}",
         "{% if message.content is eq('Hi') %}x{% endif %}{{ message.content }}",
-        "{% if messages | selectattr('content', 'eq', 'Hi') | list %}x{% endif %}{{ message.content }}",
+        "{{ messages | selectattr('content', 'eq', 'Hi') | list | length }}{{ message.content }}",
         "{{ message.content }}{{ message.content }}",
         "{% if message.role == 'assistant' %}{{ message.content }}{% endif %}",
         "{{ strftime_now('%Y') }}{{ message.content }}",

@@ -1,4 +1,4 @@
-"""PNG without animation."""
+"""PNG, still or animated."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ _TURNING = (b"exif", b"Raw profile type exif", b"XML:com.adobe.xmp", b"xmp")
 LATE = (b"eXIf", b"XML:com.adobe.xmp", b"Raw profile type exif")
 """What turns an image from behind its pixels, searched for in the last 64 KiB."""
 
+_FRAMES = frozenset({b"acTL", b"fcTL"})
+_MOST_FRAMES = 1 << 31
 _TAIL = 1 << 16
 _FEW = 16
 _LONGEST_CHUNK = 1 << 16
@@ -43,20 +45,24 @@ def read(contents: Contents) -> Still | None:
     if not (known and width and height):
         return None
     try:
-        pixels, turned = _in_front(contents)
+        pixels, turned, animated = _in_front(contents, (width, height))
     except OddExifError:
         return None
     if not (_only_pixels(contents, pixels) or _nothing_late(contents)):
         return None
-    return Still(height, width, sideways=turned)
+    return Still(height, width, sideways=turned, animated=animated)
 
 
-def _in_front(contents: Contents) -> tuple[int, bool]:
-    """Walk from behind IHDR to the pixels; tell where they start, and whether EXIF turns them.
+def _in_front(contents: Contents, size: tuple[int, int]) -> tuple[int, bool, bool]:
+    """Walk from behind IHDR to the pixels.
+
+    Returns:
+        Where they start, whether EXIF turns them, and whether they are one frame of several.
 
     Raises:
-        OddExifError: there is anything but plain chunks, EXIF, profiles and text.
+        OddExifError: there is anything but plain chunks, EXIF, profiles, text and animation.
     """
+    frames: dict[bytes, bytes] = {}
     place, turned, said = 33, None, False
     while (kind := contents.at(place + 4, 4)) != b"IDAT":
         body = _chunk(contents, place, kind)
@@ -64,10 +70,29 @@ def _in_front(contents: Contents) -> tuple[int, bool]:
             raise OddExifError
         if kind == b"eXIf" and not said:
             turned, said = sideways(body), True
+        elif kind in _FRAMES and kind not in frames:
+            frames[kind] = body
         elif kind not in _PLAIN and not _passes(kind, body):
             raise OddExifError
         place += len(body) + 12
-    return place, bool(turned)
+    return place, bool(turned), bool(frames) and _animated(frames, size)
+
+
+def _animated(frames: dict[bytes, bytes], size: tuple[int, int]) -> bool:
+    """Tell whether there are frames; an image in front of the first one counts.
+
+    Raises:
+        OddExifError: their number or the first one is not as it should be.
+    """
+    told, first = frames.get(b"acTL", b""), frames.get(b"fcTL")
+    count = int.from_bytes(told[:4], "big")
+    if len(told) != 8 or not 0 < count < _MOST_FRAMES:  # noqa: PLR2004 - frames and repetitions
+        raise OddExifError
+    if first is not None:
+        number, *sides = (int.from_bytes(first[n : n + 4], "big") for n in range(0, 20, 4))
+        if len(first) != 26 or number or sides != [*size, 0, 0]:  # noqa: PLR2004 - bytes of fcTL
+            raise OddExifError
+    return count > 1 or first is None
 
 
 def _passes(kind: bytes, body: bytes) -> bool:
