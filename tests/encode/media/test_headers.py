@@ -91,7 +91,7 @@ def test_a_progressive_jpeg_with_a_comment():
 
 
 @pytest.mark.parametrize("order", ["<", ">"])
-@pytest.mark.parametrize("packed", [None, "tiff_lzw", "packbits", "tiff_adobe_deflate"])
+@pytest.mark.parametrize("packed", [None, "tiff_lzw", "packbits", "tiff_adobe_deflate", "jpeg"])
 def test_tiff_of_both_byte_orders(order, packed, monkeypatch):
     monkeypatch.setattr(TiffImagePlugin, "STRIP_SIZE", 1000)
     if order == ">":
@@ -100,15 +100,27 @@ def test_tiff_of_both_byte_orders(order, packed, monkeypatch):
     assert plain(data) == Still(47, 61)
 
 
-@pytest.mark.parametrize("kind", ["GIF", "PNG", "TIFF"])
+@pytest.mark.parametrize("kind", ["GIF", "PNG", "TIFF", "WEBP"])
 def test_frames_are_counted(kind, monkeypatch):
     assert plain(frames(kind)) == Still(47, 61, animated=True)
     assert plain(frames(kind, 1)) == Still(47, 61)
     assert by_pillow(frames(kind), monkeypatch) == (47, 61, True)
 
 
-def test_frames_of_webp_are_left_to_pillow():
-    assert plain(frames("WEBP")) is None
+@pytest.mark.parametrize(
+    "options", [{}, {"lossless": True}, {"quality": 40, "minimize_size": True}]
+)
+def test_frames_of_webp(options, monkeypatch):
+    pictures = [Image.radial_gradient("L").rotate(30 * n).convert("RGBA") for n in range(5)]
+    for number, picture in enumerate(pictures):
+        picture.putalpha(Image.linear_gradient("L").rotate(40 * number))
+    out = io.BytesIO()
+    pictures[0].save(
+        out, "WEBP", save_all=True, append_images=pictures[1:], exif=exif(t0112=6), **options
+    )
+    data = out.getvalue()
+    assert plain(data) == Still(256, 256, sideways=True, animated=True)
+    assert by_pillow(data, monkeypatch) == (256, 256, True)
 
 
 @pytest.mark.parametrize(("count", "default"), [(1, False), (1, True), (2, False), (3, True)])
@@ -284,11 +296,17 @@ def test_a_file_that_is_cut_short(kind, monkeypatch):
 
 @pytest.mark.parametrize(
     ("kind", "mode"),
-    [*FILES, ("frames", "GIF"), ("frames", "PNG"), *[("exif", k) for k in WITH_EXIF]],
+    [
+        *FILES,
+        *[("frames", k) for k in ("GIF", "PNG", "WEBP")],
+        ("jpeg", "TIFF"),
+        *[("exif", k) for k in WITH_EXIF],
+    ],
 )
 def test_damaged_files_never_get_a_size_that_pillow_denies(kind, mode, monkeypatch):
     whole = {
         "frames": lambda: frames(mode),
+        "jpeg": lambda: saved(mode, compression="jpeg"),
         "exif": lambda: saved(mode, exif=exif(t010f="maker", t0112=6), icc_profile=b"profile"),
     }.get(kind, lambda: saved(kind, mode))()
     draw = random.Random(f"{kind}{mode}")

@@ -140,7 +140,7 @@ def _nothing_late(contents: Contents) -> bool:
     """Whether the file ends with its end, and nothing near it turns the image."""
     start = max(0, contents.size - _TAIL)
     tail = contents.read(_TAIL, start)
-    return tail.endswith(_END) and not any(name in tail for name in LATE)
+    return tail.endswith(_END) and all(tail.rfind(name) < 0 for name in LATE)
 
 
 def _chunk(contents: Contents, place: int, kind: bytes) -> bytes | None:

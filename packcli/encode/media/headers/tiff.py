@@ -1,4 +1,4 @@
-"""TIFF: grey or RGB with 8 bits a sample, in strips."""
+"""TIFF: grey, RGB or YCbCr with 8 bits a sample, in strips."""
 
 from __future__ import annotations
 
@@ -28,11 +28,17 @@ _KINDS: dict[int, frozenset[int]] = {
     **dict.fromkeys((254, 255), _WHOLE),
     **dict.fromkeys((269, 270, 271, 272, 285, 305, 306, 315, 316, 33432), frozenset({2})),
     700: frozenset({1, 7}),
+    347: frozenset({7}),
+    530: frozenset({_SHORT}),
+    532: frozenset({_RATIONAL}),
 }
-"""Types of the tags that are known here: those above, EXIF, a profile, kinds, texts and XMP."""
+"""Types of the tags that are known here: those above, EXIF, a profile, kinds, texts, XMP, JPEG."""
 
-_COMPRESSIONS = frozenset({1, 5, 8, 32773, 32946})
-_LAYOUTS = {((8,), (0,), (1,)), ((8,), (1,), (1,)), ((8, 8, 8), (2,), (3,))}
+_COMPRESSIONS = frozenset({1, 5, 7, 8, 32773, 32946})
+_LAYOUTS = {
+    *(((8,), (0,), (1,)), ((8,), (1,), (1,))),
+    *(((8, 8, 8), (2,), (3,)), ((8, 8, 8), (6,), (3,))),
+}
 """Bits, meaning and number of samples."""
 
 _MOST_TAGS = 64

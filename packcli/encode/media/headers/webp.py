@@ -1,4 +1,4 @@
-"""WebP without animation, in its short and in its extended form."""
+"""WebP, in its short and in its extended form, still or animated."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ MAGICS = (b"RIFF",)
 
 _SHORTEST = 30
 _HEADER = 12
-_MOST_CHUNKS = 16
+_MOST_CHUNKS = 256
+_CORNERS = (0, 3, 6, 9)
 _ALPHA = 0x10
-_FLAGS = {b"ICCP": 0x20, b"EXIF": 0x08, b"XMP ": 0x04}
+_FLAGS = {b"ICCP": 0x20, b"EXIF": 0x08, b"XMP ": 0x04, b"ANIM": 0x02}
+_KNOWN = {b"VP8X", b"ICCP", b"ALPH", b"VP8 ", b"VP8L", b"EXIF", b"XMP ", b"ANIM", b"ANMF"}
 _EXIF = b"Exif\0\0"
 
 
@@ -44,16 +46,46 @@ def _extended(contents: Contents) -> Still | None:
     announced = sum(flag for kind, flag in _FLAGS.items() if kind in kinds)
     if head[20] & ~_ALPHA != announced:
         return None
+    moving = [(place, length) for kind, place, length in chunks if kind == b"ANMF"]
     frames = [
         _frame(kind, contents.at(place, 10), length)
         for kind, place, length in chunks
         if kind in {b"VP8 ", b"VP8L"}
     ]
+    if moving and not frames and b"ALPH" not in kinds and _all_fit(contents, moving, canvas):
+        frames = [canvas]
     try:
         turned = _turned(contents, chunks)
     except OddExifError:
         return None
-    return Still(*canvas, sideways=turned) if frames == [canvas] else None
+    animated = len(moving) > 1
+    return Still(*canvas, sideways=turned, animated=animated) if frames == [canvas] else None
+
+
+def _all_fit(contents: Contents, frames: list[tuple[int, int]], canvas: tuple[int, int]) -> bool:
+    """Whether every frame of an animation is whole, and inside the canvas.
+
+    Args:
+        contents: the file.
+        frames: place and length of each.
+        canvas: height and width.
+    """
+    for place, length in frames:
+        head = contents.at(place, 42)
+        left, top, width, height = (int.from_bytes(head[n : n + 3], "little") for n in _CORNERS)
+        kind, size = head[16:20], int.from_bytes(head[20:24], "little")
+        body, used = head[24:34], 24 + size + size % 2
+        if kind == b"ALPH":
+            head = contents.at(place + used, 18)
+            kind, size = head[:4], int.from_bytes(head[4:8], "little")
+            body, used = head[8:], used + 8 + size + size % 2
+            if kind != b"VP8 ":
+                return False
+        inside = 2 * top + height < canvas[0] and 2 * left + width < canvas[1]
+        whole = used == length and len(body) == 10  # noqa: PLR2004 - what tells the size of a frame
+        if not (whole and inside and _frame(kind, body, size) == (height + 1, width + 1)):
+            return False
+    return True
 
 
 def _chunks(contents: Contents) -> list[tuple[bytes, int, int]] | None:
@@ -66,9 +98,13 @@ def _chunks(contents: Contents) -> list[tuple[bytes, int, int]] | None:
         found.append((mark[:4], place + 8, length))
         place += 8 + length + length % 2
     kinds = [kind for kind, _, _ in found]
-    known = {b"VP8X", b"ICCP", b"ALPH", b"VP8 ", b"VP8L", b"EXIF", b"XMP "}
-    whole = place == contents.size and len({*kinds}) == len(kinds)
-    return found if whole and known.issuperset(kinds) else None
+    once = [kind for kind in kinds if kind != b"ANMF"]
+    whole = place == contents.size and len({*once}) == len(once) and _KNOWN.issuperset(kinds)
+    if b"ANMF" in kinds or b"ANIM" in kinds:
+        # the background and the number of rounds stand in front of all frames
+        start = kinds.index(b"ANIM") if b"ANIM" in kinds else len(kinds)
+        whole = whole and kinds.index(b"ANMF") > start and found[start][2] == 6  # noqa: PLR2004 - its bytes
+    return found if whole else None
 
 
 def _turned(contents: Contents, chunks: list[tuple[bytes, int, int]]) -> bool:
