@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from packcli.encode.records.raw import RECORD_LIMIT, ByteRange, RawRecord
 
@@ -50,7 +50,7 @@ def cut(file: BufferedReader, target_bytes: int) -> list[ByteRange]:
 
 def records(path: Path, part: ByteRange) -> Iterator[RawRecord]:
     """Yield the lines whose first byte lies in `part`, blank ones included."""
-    with path.open("rb", _BUFFER) as file:
+    with cast("BufferedReader", path.open("rb", _BUFFER)) as file:
         file.seek(max(0, part.start - 1))
         yield from lines(file, part)
 

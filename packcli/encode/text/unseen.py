@@ -184,8 +184,9 @@ class _Watchful(Sandbox):
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:  # noqa: ANN401 - as the sandbox has it
         if not (isinstance(left, Unseen) or isinstance(right, Unseen)):
             return super().call_binop(context, operator, left, right)
-        both = isinstance(left, str) and isinstance(right, str)
-        return self.concat((left, right)) if operator == "+" and both else _seen()
+        # text that is marked as safe escapes what is added to it
+        plain = {type(left), type(right)} <= {str, Unseen}
+        return self.concat((left, right)) if operator == "+" and plain else _seen()
 
     def call(self, context: Context, obj: Any, /, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as the sandbox has it
         owner = getattr(getattr(obj, "__wrapped__", obj), "__self__", None)

@@ -123,6 +123,7 @@ def test_what_is_true_of_every_text_may_be_asked(tmp_path, shown):
         "{{ [message.content] }}",
         "{{ [message.content] | join }}",
         "{{ '%s' % message.content }}",
+        "{{ ('a' | safe) + message.content }}",
         "{{ message.content * 2 }}",
         "{{ message.content[1:] }}",
         "{{ message.content[0] }}",
