@@ -40,6 +40,18 @@ class Job:
             raise UsageError("rows of this target are equally long: give --pad-to TOKENS")
         return told
 
+    @property
+    def pad_token(self) -> int:
+        """The id that fills rows which are all equally long.
+
+        Raises:
+            UsageError: the model has no such id.
+        """
+        token, size = self.options.pad_token, self.manifest.model.vocab_size
+        if token >= size:
+            raise UsageError(f"--pad-token is {token}; the model has ids below {size}")
+        return token
+
     def check_fits(self, tokens: int) -> None:
         """Refuse packs that are longer than a row.
 

@@ -44,7 +44,8 @@ def read_samples(path: Path, column: str | None = None) -> Samples:
     except (ValueError, OSError, EOFError, OverflowError, RecursionError) as error:
         raise InputError(f"{path}: no lengths can be read: {error}") from error
     if values.ndim != 1 or (values.size and values.dtype.kind not in "iu"):
-        raise InputError(f"{path}: expected one whole number a sample, found {values.dtype}")
+        found = f"{values.dtype}" + (f" of shape {values.shape}" if values.ndim != 1 else "")
+        raise InputError(f"{path}: expected one whole number a sample, found {found}")
     if values.size and int(values.min()) < 0:
         raise InputError(f"{path}: expected lengths of at least 0, found {int(values.min())}")
     if values.size and int(values.max()) >= 2**31:
@@ -64,7 +65,18 @@ def _values(path: Path, column: str) -> NDArray[Any]:
         return np.asarray(_listed(json.loads(path.read_text(encoding="utf-8"))))
     if path.suffix == ".parquet":
         return _parquet(path, column)
-    return np.array(path.read_text(encoding="utf-8").split(), dtype=np.int64)
+    return _text(path.read_text(encoding="utf-8"))
+
+
+def _text(text: str) -> NDArray[np.int64]:
+    try:
+        return np.array(text.split(), dtype=np.int64)
+    except ValueError:
+        for number, line in enumerate(text.splitlines(), start=1):
+            if any(not word.lstrip("+-").isdecimal() for word in line.split()):
+                told = f"line {number} is {line[:40]!r}, expected one whole number a line"
+                raise ValueError(told) from None
+        raise
 
 
 def _listed(document: Any) -> list[int]:  # noqa: ANN401 - any JSON document

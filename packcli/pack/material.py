@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from packcli.pack.mixture import check_epochs, drawn_counts, mixed
-from packcli.pack.names import with_names
+from packcli.pack.names import check_apart, with_names
 from packcli.pack.sources import index
 from packcli.pack.windows import in_order
 
@@ -66,13 +66,15 @@ def gathered(
     """Index the inputs, and draw from them.
 
     Raises:
-        InputError: a shard is not the one that its manifest names.
+        InputError: a shard is not the one that its manifest names, or two datasets were made from
+            one file and no epochs allow repeats.
         UsageError: a number of epochs that is not above 0, or not one for each input.
     """
     asked = (options.max_images, options.max_patches)
     media = any(most is not None for most in asked) or options.balance == "vision"
     found = index(inputs, sources, media=media)
     if epochs is None:
+        check_apart(inputs, sources)
         uses = in_order(found.samples, [group.count for group in found.groups])
         return Material(found, uses, None, [int(one.digest or "0", 16) for one in sources])
     check_epochs(epochs, len(inputs))

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     Identity = tuple[int | None, str | None]
 
+_UNKNOWN = (None, None)
+
 
 def told_apart(paths: Sequence[Path], manifests: Sequence[Manifest]) -> list[dict[str, str]]:
     """Rename inputs that share a name without being the same file.
@@ -47,6 +49,27 @@ def told_apart(paths: Sequence[Path], manifests: Sequence[Manifest]) -> list[dic
             given |= {(name, identity): new for identity, new in zip(versions, names, strict=True)}
             taken.update(names)
     return [{n: given[n, i] for n, i in files.items() if (n, i) in given} for files in held]
+
+
+def check_apart(paths: Sequence[Path], manifests: Sequence[Manifest]) -> None:
+    """Refuse datasets that were made from one file: packs would hold its samples twice.
+
+    Args:
+        paths: the datasets' folders.
+        manifests: theirs.
+
+    Raises:
+        InputError: naming two of them and the file.
+    """
+    first: dict[tuple[str, Identity], Path] = {}
+    for path, manifest in zip(paths, manifests, strict=True):
+        for name, identity in _files(manifest).items():
+            other = first.setdefault((name, identity), path)
+            if other is not path and identity != _UNKNOWN:
+                raise InputError(
+                    f"{other} and {path} were both made from {name}, which would be packed twice; "
+                    "name one of them, or give epochs (PATH:1) for a mixture that repeats samples"
+                )
 
 
 def _files(manifest: Manifest) -> dict[str, Identity]:

@@ -56,8 +56,8 @@ class PlanOptions:
         """Refuse numbers that no plan can keep.
 
         Raises:
-            UsageError: a capacity, limit or count is below 1, a seed below 0, a word unknown, or
-                balance and ranks are not given together.
+            UsageError: a capacity, limit or count is below 1, a seed below 0, a word unknown,
+                balance and ranks are not given together, or an option is for another strategy.
         """
         for name in _COUNTS:
             value = getattr(self, name)
@@ -68,11 +68,18 @@ class PlanOptions:
         for name, words in (("quality", ("fast", "best")), ("balance", _BALANCES)):
             if getattr(self, name) not in words:
                 raise UsageError(f"{name} is {getattr(self, name)!r}; give one of {words}")
+        self._check_together()
+
+    def _check_together(self) -> None:
         if (self.balance == "none") != (self.ranks == 1):
             raise UsageError(
                 "balance and ranks go together: give --balance attention or vision, and --ranks of "
                 "at least 2"
             )
+        if self.open_packs > 1 and self.strategy != "sequential":
+            raise UsageError("open_packs is for --strategy sequential; give both or neither")
+        if self.quality == "best" and self.strategy != "binpack":
+            raise UsageError('quality "best" is for --strategy binpack; give it or leave it out')
         if self.unit > self.capacity:
             told = f"a pack of {self.capacity} tokens holds no multiple of {self.unit}"
             raise UsageError(f"{told}, which padding asks for; raise the capacity")

@@ -184,7 +184,7 @@ def test_flags_win_over_variables_over_the_file_over_defaults(call, config, tmp_
 def test_a_config_file_spells_options_as_flags_do(call, config, encoded, tmp_path):
     path = config(
         "[pack]\ncapacity = 2048\nmax-samples = 4\nresume = false\n"
-        "[plan]\ncapacity = [1024, 2048]\nopen_packs = 2\n"
+        "[plan]\ncapacity = [1024, 2048]\nstrategy = 'sequential'\nopen_packs = 2\n"
         "[verify]\nkernel = ['sdpa']\nsample = 3\nlevel = 'kernel'\n"
     )
     ended = call("--config", path, "pack", encoded(), "-o", tmp_path / "out", "--json")

@@ -13,7 +13,7 @@ from packcli.contract.model import ModelFacts
 from packcli.encode.options import EncodeJob, EncodeOptions
 from packcli.encode.run import Writing as EncodeWriting
 from packcli.encode.run import encode
-from packcli.pack.names import told_apart
+from packcli.pack.names import check_apart, told_apart
 from packcli.pack.options import PlanOptions
 from packcli.pack.run import Writing, pack
 from packcli.shards.manifest import Manifest, read_manifest
@@ -49,6 +49,18 @@ def test_one_file_keeps_one_name():
     assert apart(("/d/ea", {"t": "1"}), ("/d/eb", {"t": "1"})) == [{}, {}]
     thrice = apart(("/d/ea", {"t": "1"}), ("/d/eb", {"t": "2"}), ("/d/ec", {"t": "1"}))
     assert thrice == [{"t": "ea/t"}, {"t": "eb/t"}, {"t": "ea/t"}]
+
+
+def test_datasets_of_one_file_are_refused():
+    folders = [Path("/d/ea"), Path("/d/eb"), Path("/d/ec")]
+    made = [manifest(t="1"), manifest(t="2"), manifest(u="3", t="1")]
+    told = r"^/d/ea and /d/ec were both made from t, which would be packed twice; name one of them"
+    with pytest.raises(InputError, match=told):
+        check_apart(folders, made)
+    # the same bytes under another name are a user's own affair, and so is what has no digest
+    check_apart(folders, [manifest(t="1"), manifest(t="2"), manifest(u="1")])
+    none = Manifest("encoded", ModelFacts("text", 1), {}, {}, {}, [{"name": "hub"}])
+    check_apart(folders[:2], [none, none])
 
 
 def test_inputs_that_no_folder_tells_apart():

@@ -95,6 +95,8 @@ def test_a_plan_of_other_data_is_refused(encoded, tmp_path):
     twice = [tmp_path / "first", tmp_path / "second"]
     for path in twice:
         pack([encoded()], OPTIONS, Writing(path))
+    manifest = tmp_path / "second" / "manifest.json"
+    manifest.write_text(manifest.read_text().replace("chats.jsonl", "others.jsonl"))
     with pytest.raises(InputError, match="plan is of 1 datasets, 2 are named"):
         filled(tmp_path / "plan.parquet", twice, tmp_path / "out")
     assert not (tmp_path / "out").exists()

@@ -63,7 +63,7 @@ class _Sink:
         after = np.ones(packs.tokens.total, dtype=bool)
         after[packs.tokens.starts] = False
         values: dict[str, tuple[NDArray[Any], Any]] = {
-            "input_ids": (packs.columns["input_ids"][stays], self._job.options.pad_token),
+            "input_ids": (packs.columns["input_ids"][stays], self._job.pad_token),
             "labels": (packs.columns["labels"][after], IGNORED),
             "position_ids": (samples.restarting(), tail.clip(max=self._width - 1)),
         }

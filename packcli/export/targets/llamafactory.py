@@ -104,7 +104,7 @@ class _Sink:
         numbers = np.repeat(place, packs.tokens.lengths)
         bounds = np.arange(len(packs) + 1, dtype=np.int32) * self._width
         values = {
-            "input_ids": (packs.columns["input_ids"], self._job.options.pad_token),
+            "input_ids": (packs.columns["input_ids"], self._job.pad_token),
             "attention_mask": (numbers, 0),
             "position_ids": (packs.tokens.restarting(), 0),
             "labels": (packs.columns["labels"], IGNORED),
