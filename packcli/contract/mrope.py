@@ -90,7 +90,7 @@ def mrope_planes(
     images = _place(slots["image"], _sides(grids[0], facts), "image")
     videos = _video_blocks(slots["video"], _sides(grids[1], facts), facts, seconds_per_grid)
     if not images.starts.size + videos.starts.size:
-        return np.tile(tokens.restarting(), (3, 1))
+        return np.broadcast_to(tokens.restarting(), (3, tokens.total))
     starts = np.concatenate([images.starts, videos.starts])
     sides = np.concatenate([images.sides, videos.sides])
     steps = np.concatenate([images.steps, videos.steps])
