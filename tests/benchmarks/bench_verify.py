@@ -9,7 +9,7 @@ that one writes with datasets and transformers, and `plain_verify.py`, a tuned l
 the rules alone against the plain loop alone, on data that is read already. A loop pays for each
 sample, so what it is compared on is said: `--lengths`, a script with ``make(name, capacity, n)``,
 draws samples of its named sets, chats for a text model and one image or video with a caption for
-the others, in place of the chats that are drawn here. Seconds
+the others, in place of the chats, long and short, that are drawn here. Seconds
 are CPU seconds of the process, the fewest of all runs, taken in turns: other users of the machine
 change them less than wall seconds. Kernel level: one pack of 32,768 tokens in 1, 9 and 149 samples,
 SDPA on the CPU, sabotage controls included. `--memory` verifies a dataset of 1 shard and one of 20
@@ -138,11 +138,19 @@ GRIDS = {
 """What samples of a named set show, sides in slots."""
 
 
+SHORT = tuple((1, side, side) for side in range(2, 9))
+"""Thumbnails."""
+
+
 def drawn_sets(args):
     """Yield (title, model, how samples are drawn)."""
     models = [name for name in args.sets if name in MODELS]
     if args.lengths is None:
         yield from ((name, name, draw) for name in models)
+        short = 20 + np.random.default_rng(0).geometric(1 / 40, max(1000, args.tokens // 16))
+        for name in models:
+            grids = SHORT if MODELS[name].has_media else ()
+            yield f"{name} short", name, Captioned(short, grids)
         return
     spec = importlib.util.spec_from_file_location("lengths", args.lengths)
     module = importlib.util.module_from_spec(spec)
