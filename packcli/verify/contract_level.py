@@ -12,6 +12,7 @@ from packcli.contract.columns import columns_for
 from packcli.contract.digests import digest_bytes, digest_total, spell_total
 from packcli.contract.padding import padding_of
 from packcli.contract.rows import UNKNOWN_MODEL, declared
+from packcli.contract.rules.dataset import DATASET, MANIFEST
 from packcli.contract.verdict import Finding, Verdict
 from packcli.shards.manifest import file_sha256
 from packcli.shards.reader import Shard, ShardUnreadableError
@@ -92,6 +93,8 @@ def check_contract(target: Target, verdict: Verdict) -> None:
 
 def _check_manifest(target: Target, verdict: Verdict) -> None:
     if target.manifest is None:
+        without = (rule.code for rule in DATASET if MANIFEST in rule.needs)
+        verdict.skipped.update(dict.fromkeys(without, f"needs {MANIFEST}"))
         return
     if target.stored_fingerprint != target.manifest.fingerprint:
         message = f"says {target.stored_fingerprint}, its fields make {target.manifest.fingerprint}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from packcli.contract.errors import InputError
-from packcli.shards.directory import DATA, SUCCESS
+from packcli.shards.directory import DATA, REJECTED, STAGING, SUCCESS
 from packcli.shards.manifest import NAME, Manifest, ShardEntry, read_manifest
 
 if TYPE_CHECKING:
@@ -69,12 +69,29 @@ def open_target(path: Path, facts: ModelFacts | None) -> Target:
         raise InputError(f"{path}: no such file or folder")
     if (path / NAME).exists():
         return _dataset(path)
-    if (path / ".packcli").exists():
-        raise InputError(f"{path}: not complete; run the command that writes it again to resume")
+    _check_not_own(path)
     shards = tuple(sorted(path.glob("*.parquet"))) or tuple(sorted(path.glob("data/*.parquet")))
     if not shards:
         raise InputError(f"{path}: no manifest and no Parquet files")
     return _lone(path, shards, facts)
+
+
+def _check_not_own(path: Path) -> None:
+    """Tell a dataset that lost its manifest from a folder that someone else wrote.
+
+    Others write ``_SUCCESS`` too, but beside their Parquet files, not beside ``data/``.
+
+    Raises:
+        InputError: packcli wrote the folder, so packs may be gone and nothing would say so.
+    """
+    done, staged = ((path / name).exists() for name in (SUCCESS, STAGING))
+    if staged and not done:
+        raise InputError(f"{path}: not complete; run the command that writes it again to resume")
+    if staged or ((path / DATA).is_dir() and (done or (path / REJECTED).exists())):
+        raise InputError(
+            f"{path}: not complete (no {NAME}, so nothing says which packs there were); "
+            "copy the dataset again, whole, or create it again"
+        )
 
 
 def _check_parquet(path: Path) -> None:

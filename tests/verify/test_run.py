@@ -29,7 +29,7 @@ from packcli.verify.isolation import check_isolation
 from packcli.verify.kernel_level import KernelOptions, choose_kernels, finite
 from packcli.verify.oracle import ATTENTION
 from packcli.verify.row_bounds import pack_bounds
-from packcli.verify.run import verify
+from packcli.verify.run import verify, verify_against
 
 LINEAR = ModelFacts("qwen3_5", 1100, linear_attention=True)
 
@@ -203,13 +203,32 @@ def test_a_column_that_was_dropped_is_one_finding_a_shard(copy):
     assert found["columns.missing"] == 1
 
 
-@pytest.mark.parametrize("what", ["_SUCCESS", "manifest.json"])
-def test_an_incomplete_dataset_is_not_checked(copy, what):
-    (copy / what).unlink()
-    if what == "manifest.json":
-        (copy / ".packcli").mkdir()
+def test_an_incomplete_dataset_is_not_checked(copy):
+    (copy / "_SUCCESS").unlink()
     with pytest.raises(InputError, match="not complete"):
         verify([copy])
+
+
+@pytest.mark.parametrize("kept", ["_SUCCESS", "rejected.jsonl", ".packcli"])
+def test_a_dataset_without_its_manifest_is_no_folder_of_others(copy, kept):
+    (copy / ".packcli").mkdir()
+    for path in list(copy.iterdir()):
+        if path.name in {"_SUCCESS", "rejected.jsonl", "manifest.json"} - {kept}:
+            path.unlink()
+    if kept != ".packcli":
+        (copy / ".packcli").rmdir()
+    shards_of(copy)[0].unlink()  # packs are gone, and nothing could say so
+    remedy = "again to resume" if kept == ".packcli" else "no manifest.json.*copy the dataset again"
+    with pytest.raises(InputError, match=f"copy: not complete.*{remedy}"):
+        verify([copy])
+    with pytest.raises(InputError, match="not complete"):
+        verify_against([copy], [copy], Verdict())
+
+
+def test_a_folder_that_another_job_finished_is_read(packed, tmp_path):
+    shutil.copy(shards_of(packed)[0], tmp_path / "part-00000.parquet")
+    (tmp_path / "_SUCCESS").touch()
+    assert verify([tmp_path]).passed
 
 
 def test_nothing_there(tmp_path):
@@ -311,6 +330,28 @@ def test_no_shard_is_read_whole(packed, monkeypatch):
 
 
 # ---- files that others wrote ----
+
+
+NEED_MANIFEST = {
+    "conservation",
+    "manifest.fingerprint",
+    "media.missing",
+    "media.sha256",
+    "pack.capacity",
+    "shard.extra",
+    "shard.missing",
+    "shard.sha256",
+}
+
+
+def test_rules_that_need_a_manifest_are_skipped_by_name_without_one(packed, sample_data):
+    without = [sample_data / "good_foreign", shards_of(packed)[0], packed / "data"]
+    for path in without:
+        skipped = verify([path]).skipped
+        reasons = {code: skipped.get(code) for code in NEED_MANIFEST}
+        reason = "needs a dataset's folder, with its manifest.json"
+        assert reasons == dict.fromkeys(NEED_MANIFEST, reason), path
+    assert not NEED_MANIFEST & verify([packed]).skipped.keys()
 
 
 @pytest.mark.parametrize("name", ["trl", "megatron_bridge", "flattened"])

@@ -4,30 +4,37 @@ from __future__ import annotations
 
 from packcli.contract.rules.rule import Rule
 
+MANIFEST = "a dataset's folder, with its manifest.json"
+"""What rules need that hold shards against a manifest."""
+
 DATASET = (
     Rule(
         "manifest.fingerprint",
         0,
         "the manifest's fingerprint is that of its own fields",
         "the manifest was edited: create the dataset again",
+        (MANIFEST,),
     ),
     Rule(
         "shard.missing",
         0,
         "every shard that the manifest names is in data/",
         "copy the dataset again, whole",
+        (MANIFEST,),
     ),
     Rule(
         "shard.extra",
         0,
         "data/ holds the shards of the manifest and nothing else",
         "remove the file, or keep it elsewhere: trainers would read it",
+        (MANIFEST,),
     ),
     Rule(
         "shard.sha256",
         0,
         "a shard has the size and SHA-256 that the manifest names",
         "copy the shard again; if it was edited, create the dataset again",
+        (MANIFEST,),
     ),
     Rule(
         "shard.checksum",
@@ -40,12 +47,14 @@ DATASET = (
         0,
         "every embedded medium that a sample names is in media/",
         "copy the dataset again, whole; or encode again with --embed-media",
+        (MANIFEST,),
     ),
     Rule(
         "media.sha256",
         0,
         "an embedded medium has the SHA-256 that names it",
         "the file is damaged: copy it again",
+        (MANIFEST,),
     ),
     Rule(
         "dataset.empty",
@@ -58,12 +67,14 @@ DATASET = (
         10,
         "no pack is longer than the capacity that it was planned for",
         "pack again; over-long samples are rejected, never squeezed in",
+        (MANIFEST,),
     ),
     Rule(
         "conservation",
         15,
         "the samples are those that encode wrote, each once",
         "pack again from the encoded shards",
+        (MANIFEST,),
     ),
     Rule(
         "sample.missing",

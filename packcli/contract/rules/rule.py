@@ -62,7 +62,7 @@ class Rule:
             fault is reported under its own name.
         law: what must hold.
         remedy: what to do when it does not.
-        needs: columns without which the rule cannot be checked.
+        needs: columns, or what else, without which the rule cannot be checked.
         frame: the check of a frame rule, or None.
         check: the check of a rule on sound packs, or None.
     """
