@@ -120,6 +120,30 @@ def test_foreign_columns_raise_no_alarm(family, names):
     assert checked.skipped.keys() == lacking
 
 
+@pytest.mark.parametrize(
+    ("place", "value", "found"),
+    [
+        ("first", 7, True),
+        ("first", -1, True),
+        ("first", 0, False),
+        ("first", 1, False),
+        ("last", 1, True),
+        ("last", 2, True),
+    ],
+)
+def test_a_loss_mask_without_labels(place, value, found):
+    packs = make_packs(np.random.default_rng(5), MODELS["text"], packs=4)
+    rows = subset(rows_of(packs), FOREIGN["Megatron-Bridge"])
+    cells, sample = rows.cells["loss_mask"], int(packs.members.starts[2])
+    tokens = packs.tokens
+    at = int(tokens.starts[sample] if place == "first" else tokens.ends[sample] - 1)
+    values = cells.values.copy()
+    values[at] = value
+    changed = Cells(values, cells.rows, None, cells.dtype)
+    hits = told(check(Rows(4, {**rows.cells, "loss_mask": changed})))
+    assert hits == [("loss_mask.shift", 2, 0)] * found
+
+
 @pytest.mark.parametrize("family", ["qwen2_vl", "qwen2_5_vl", "qwen3_vl"])
 def test_foreign_media_columns_raise_no_alarm(family):
     facts = MODELS[family]

@@ -82,11 +82,32 @@ def _none(packs: Packs, rows: Rows) -> Iterator[Hit]:
 
 
 def _shift(packs: Packs, rows: Rows) -> Iterator[Hit]:
-    stored, expected = rows.cells["loss_mask"].values, loss_mask(packs)
+    stored = rows.cells["loss_mask"].values
+    if "labels" not in rows.cells:
+        yield from _unlabelled(packs, stored)
+        return
+    expected = loss_mask(packs)
     yield from token_hits(
         packs,
         stored != expected,
         lambda token: f"loss_mask is {stored[token]}, the labels say {expected[token]}",
+    )
+
+
+def _unlabelled(packs: Packs, stored: NDArray[np.integer]) -> Iterator[Hit]:
+    """Check what holds of a mask whatever the labels are.
+
+    Args:
+        packs: the packs.
+        stored: (N,) integers, the mask of all tokens.
+    """
+    most = np.ones(len(stored), dtype=np.int8)
+    most[packs.tokens.ends - 1] = 0
+    may_be = ("0, as its sample ends here", "0 or 1")
+    yield from token_hits(
+        packs,
+        (stored < 0) | (stored > most),
+        lambda token: f"loss_mask is {stored[token]}, expected {may_be[most[token]]}",
     )
 
 
@@ -151,9 +172,10 @@ LABELS = (
     Rule(
         "loss_mask.shift",
         12,
-        "loss_mask[i] is 1 where labels[i + 1] of the same sample is supervised",
-        "derive loss_mask from the labels",
-        ("labels", "loss_mask"),
+        "loss_mask[i] is 1 where labels[i + 1] of the same sample is supervised, else 0; "
+        "without labels too it is 0 or 1, and 0 at the last token of every sample",
+        "derive loss_mask from the labels, shifted by one inside each sample",
+        ("loss_mask",),
         check=_shift,
     ),
 )
