@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
+from packcli.contract.errors import UsageError
 from packcli.contract.verdict import Verdict
 from packcli.verify.contract_level import check_contract
 from packcli.verify.targets import open_target
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from packcli.contract.model import ModelFacts
@@ -40,13 +41,15 @@ def verify(
 
     Raises:
         InputError: a path or manifest cannot be used.
-        UsageError: no kernel has the name that was asked for, or the model is another's.
+        UsageError: no kernel has the name that was asked for, the model is another's, or a shard
+            is named twice.
         EnvironmentLacksError: a kernel or model that was asked for cannot run here.
     """
     level: Level = "contract" if kernel is None else "kernel"
     verdict = Verdict(level if model is None else "model", limit=max_findings)
     several = len(paths) > 1
     targets = [replace(open_target(path, facts), among_others=several) for path in paths]
+    _check_apart(targets)
     # what cannot run here is told before any shard is read
     deeper = [_deeper(target, kernel, model) for target in targets]
     for target, levels in zip(targets, deeper, strict=True):
@@ -54,6 +57,23 @@ def verify(
         for check in levels:
             check(verdict)
     return verdict
+
+
+def _check_apart(targets: Sequence[Target]) -> None:
+    """Refuse to count a pack twice.
+
+    Raises:
+        UsageError: two targets are the same, or hold the same shard.
+    """
+    named: dict[Path, Target] = {}
+    for target in targets:
+        own = {path.resolve() for path in (target.path, *target.shards)}
+        if shared := own & named.keys():
+            other = named[min(shared)].path
+            if target.path.resolve() == other.resolve():
+                raise UsageError(f"{target.path} is named twice; name it once")
+            raise UsageError(f"{target.path} and {other} hold the same shards; name one of them")
+        named |= dict.fromkeys(own, target)
 
 
 def _deeper(
@@ -84,9 +104,12 @@ def verify_against(paths: list[Path], origin: list[Path], verdict: Verdict) -> N
 
     Raises:
         InputError: a path or manifest cannot be used.
+        UsageError: a shard of the origin is named twice.
     """
     from packcli.verify.against import check_against  # noqa: PLC0415 - only this check needs it
 
     several = len(paths) > 1
     targets = [replace(open_target(path, None), among_others=several) for path in paths]
-    check_against(targets, [open_target(path, None) for path in origin], verdict)
+    given = [open_target(path, None) for path in origin]
+    _check_apart(given)
+    check_against(targets, given, verdict)

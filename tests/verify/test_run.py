@@ -292,6 +292,19 @@ def test_several_datasets_are_told_apart(packed, encoded, copy):
     assert [proof["packs"] for proof in verdict.proofs] == [1, 1, 1]
 
 
+def test_a_pack_is_not_counted_twice(packed, encoded, copy, tmp_path):
+    (tmp_path / "link").symlink_to(packed)
+    shard = shards_of(packed)[0]
+    for paths in ([packed, packed], [packed, copy, tmp_path / "link"], [shard, shard]):
+        with pytest.raises(UsageError, match=f"{paths[-1].name} is named twice"):
+            verify(paths)
+    for part in (packed / "data", shard):
+        with pytest.raises(UsageError, match=f"{part.name} and .* hold the same shards; name one"):
+            verify([packed, part])
+    with pytest.raises(UsageError, match="is named twice"):
+        verify_against([packed], [encoded(), encoded()], Verdict())
+
+
 def test_a_second_dataset_is_checked_as_a_whole_too(packed, copy, tmp_path):
     edit_manifest(copy, digest="0" * 32)
     other = tmp_path / "other"
