@@ -297,7 +297,10 @@ def _conserved(draft: Draft, target: Path) -> None:
     draft.manifest["digest"] = spell_total(digest_total(flat))
     samples = len(digests)
     tokens = sum(row["length"] for row in draft.rows)
-    counted = {"packs": len(draft.rows), "samples": samples, "tokens": tokens}
+    packs, capacity = len(draft.rows), draft.manifest["options"]["capacity"]
+    bound = -(-tokens // capacity)
+    counted = {"packs": packs, "samples": samples, "tokens": tokens}
+    counted |= {"lower_bound": bound, "excess": packs - bound, "fill": tokens / (packs * capacity)}
     draft.manifest["counts"] |= counted
     draft.manifest["inputs"][0]["samples"] = samples
     _close(draft, target)

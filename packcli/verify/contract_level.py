@@ -21,6 +21,7 @@ from packcli.verify.embedded import check_embedded
 from packcli.verify.naming import finding_at
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from packcli.contract.model import ModelFacts
@@ -38,6 +39,7 @@ class _Identity:
     packs: int = 0
     samples: int = 0
     tokens: int = 0
+    padding: int = 0
     digest: int = 0
     sources: list[np.ndarray] = field(default_factory=list[np.ndarray])
 
@@ -48,6 +50,7 @@ class _Identity:
         self.packs += len(packs)
         self.samples += len(digests)
         self.tokens += packs.tokens.total
+        self.padding += int(packs.tokens.lengths[~there].sum(dtype=np.int64))
         self.digest += digest_total(digests)
         # files of one name in two folders have equal sources: the digest tells them apart
         sources = packs.columns["sample_sources"][there].tolist()
@@ -202,28 +205,45 @@ def _check_identity(target: Target, identity: _Identity, verdict: Verdict) -> No
         message += f"the manifest names {words.format(*expected)} with {target.manifest.digest}"
         verdict.add(Finding("conservation", message))
     else:
-        _check_counts(target.manifest, found, verdict)
+        _check_counts(target.manifest, identity, verdict)
 
 
-def _check_counts(manifest: Manifest, found: list[int], verdict: Verdict) -> None:
+def _check_counts(manifest: Manifest, identity: _Identity, verdict: Verdict) -> None:
     """What the manifest counts is what is there, and nothing that went in is unaccounted for."""
-    counts, packed = manifest.counts, manifest.kind == "packed"
-    names = ("packs", "samples", "tokens") if packed else ("kept", "kept", "tokens")
-    told = [counts.get(name) for name in names]
-    padding = counts.get("padding", 0)
-    if isinstance(padding, int) and isinstance(told[-1], int):
-        told[-1] += padding
-    if told != found:
-        message = f"counts name {told} packs, samples and tokens, the shards hold {found}"
-        verdict.add(Finding("conservation", message))
-        return
+    counts = manifest.counts
+    for name, value in _recounted(manifest, identity):
+        if counts.get(name) != value:
+            message = f"counts name {counts.get(name)!r:.40} as {name}, the shards make it {value}"
+            verdict.add(Finding("conservation", message))
+            return
     given = [one.get("samples", 0) for one in manifest.inputs]
     numbers = [*given, counts.get("rejected", 0)]
-    if not packed or manifest.options.get("epochs"):
+    if manifest.kind != "packed" or manifest.options.get("epochs"):
         return
-    if not all(isinstance(n, int) for n in numbers) or sum(given) != found[1] + numbers[-1]:
-        message = f"{given} samples went in, {found[1]} are here, {numbers[-1]} were rejected"
+    samples = identity.samples
+    if not all(isinstance(n, int) for n in numbers) or sum(given) != samples + numbers[-1]:
+        message = f"{given} samples went in, {samples} are here, {numbers[-1]} were rejected"
         verdict.add(Finding("conservation", message))
+
+
+def _recounted(manifest: Manifest, identity: _Identity) -> Iterator[tuple[str, object]]:
+    """Yield what the manifest's counts must be, by name, as far as the shards tell it."""
+    tokens = identity.tokens - identity.padding
+    if manifest.kind != "packed":
+        yield from (("kept", identity.packs), ("kept", identity.samples), ("tokens", tokens))
+        return
+    yield from (("packs", identity.packs), ("samples", identity.samples), ("tokens", tokens))
+    yield from (("padding", identity.padding), ("shards", len(manifest.shards)))
+    capacity, bound = manifest.options.get("capacity"), manifest.counts.get("lower_bound")
+    if not isinstance(capacity, int) or not capacity:
+        return
+    fill = tokens / (identity.packs * capacity) if identity.packs else 0.0
+    yield from (("capacity", capacity), ("fill", fill))
+    if not isinstance(bound, int):
+        bound = -1
+    # the bound is a planner's: what is certain is that it lies between these
+    yield "lower_bound", min(max(bound, -(-tokens // capacity)), identity.packs)
+    yield "excess", identity.packs - bound
 
 
 def _uses(target: Target) -> int:

@@ -109,6 +109,37 @@ def test_edited_counts_of_a_shard(copy, field):
     assert codes(verify([copy])) == {"conservation": 1}
 
 
+COUNTED = ("packs", "samples", "tokens", "padding", "shards", "capacity", "fill", "excess")
+
+
+@pytest.mark.parametrize("change", [1, -1, 0.001, None, "x"], ids=repr)
+@pytest.mark.parametrize("name", [*COUNTED, "lower_bound"])
+def test_edited_counts_of_a_dataset(copy, name, change):
+    counts = json.loads((copy / "manifest.json").read_text())["counts"]
+    value = counts[name] + change if isinstance(change, int | float) else change
+    edit_manifest(copy, counts=counts | {name: value})
+    (finding,) = verify([copy]).findings
+    assert finding.code == "conservation"
+    assert name in finding.message or name == "lower_bound"
+
+
+@pytest.mark.parametrize(("bound", "excess"), [(8, -1), (0, 7), (None, 7)])
+def test_a_bound_that_no_planner_proved(copy, bound, excess):
+    """The best bound of 7 packs is 7 at most, and by their tokens alone 7 at least."""
+    counts = json.loads((copy / "manifest.json").read_text())["counts"]
+    edit_manifest(copy, counts=counts | {"lower_bound": bound, "excess": excess})
+    (finding,) = verify([copy]).findings
+    assert (finding.code, "lower_bound" in finding.message) == ("conservation", True)
+
+
+def test_tokens_called_padding(copy):
+    counts = json.loads((copy / "manifest.json").read_text())["counts"]
+    fill = (counts["tokens"] - 9) / (counts["packs"] * counts["capacity"])
+    moved = {"tokens": counts["tokens"] - 9, "padding": counts["padding"] + 9, "fill": fill}
+    edit_manifest(copy, counts=counts | moved)
+    assert codes(verify([copy])) == {"conservation": 1}
+
+
 def test_another_digest(copy):
     edit_manifest(copy, digest="0" * 32)
     assert codes(verify([copy])) == {"conservation": 1}

@@ -72,7 +72,7 @@ DATASET = (
     Rule(
         "conservation",
         15,
-        "the samples are those that encode wrote, each once",
+        "the samples are those that encode wrote, each once, and the manifest counts what is there",
         "pack again from the encoded shards",
         (MANIFEST,),
     ),
