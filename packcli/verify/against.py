@@ -12,6 +12,7 @@ from packcli.contract.errors import InputError
 from packcli.contract.padding import SAMPLE_NAMES, named_padding
 from packcli.contract.verdict import Finding, Verdict
 from packcli.shards.reader import Shard, ShardUnreadableError
+from packcli.verify.places import parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from packcli.contract.rows import Rows
+    from packcli.verify.places import Part
     from packcli.verify.targets import Target
 
     _Places = NDArray[np.int64]
@@ -36,6 +38,7 @@ class _Sample(NamedTuple):
     place: int
     name: str
     source: str
+    home: str
 
     @property
     def own_name(self) -> str:
@@ -60,9 +63,9 @@ def check_against(dataset: Sequence[Target], origin: Sequence[Target], verdict: 
 
     Samples are told apart by digest, so order, grouping and the places of records do not matter:
     one that stands in another line or file is counted as ``moved``. What is left is put together
-    by the record's own id, then by its place. Samples whose digests the dataset's own
-    ``rejected.jsonl`` names are not missing. A mixture uses samples as often as it says, so there
-    a sample may be missing or a copy.
+    by the record's own id, then by its place; `parts_of` says which files are the same. Samples
+    whose digests the dataset's own ``rejected.jsonl`` names are not missing. A mixture uses
+    samples as often as it says, so there a sample may be missing or a copy.
 
     Args:
         dataset: packed shards, taken together.
@@ -77,7 +80,8 @@ def check_against(dataset: Sequence[Target], origin: Sequence[Target], verdict: 
         reason = f"needs {', '.join(dict.fromkeys(lacking))}"
         verdict.skipped.update(dict.fromkeys(_CODES, reason))
         return
-    held, given = _prints(dataset, verdict), _prints(origin, verdict)
+    parts, sources = parts_of(dataset, origin)
+    held, given = _prints(parts, verdict), _prints(sources, verdict)
     mixture = any(m and m.options.get("epochs") for m in (one.manifest for one in dataset))
     without = _unlike if mixture else _unmatched
     alone, gone, moved = without(held, given)
@@ -85,7 +89,7 @@ def check_against(dataset: Sequence[Target], origin: Sequence[Target], verdict: 
     verdict.checked["moved"] += moved
     rejected = np.concatenate([_rejected(target.path) for target in dataset])
     gone = gone[surplus(given.content[gone], rejected)]
-    found = list(_findings(_named(dataset, alone), _named(origin, gone)))
+    found = list(_findings(_named(parts, alone), _named(sources, gone)))
     if mixture:
         reason = "needs a dataset that uses every sample once, not a mixture"
         verdict.skipped["sample.missing"] = reason
@@ -127,6 +131,7 @@ def _findings(alone: list[_Sample], gone: list[_Sample]) -> Iterator[Finding]:
     keys: tuple[Callable[[_Sample], str], ...] = (
         lambda sample: sample.own_name,
         lambda sample: sample.source,
+        lambda sample: sample.home,
     )
     for key in keys:
         pairs = list(_together(alone, gone, key))
@@ -174,14 +179,14 @@ def _lacking(target: Target) -> list[str]:
     return lacking
 
 
-def _groups(targets: Sequence[Target]) -> Iterator[tuple[str, int, Rows]]:
-    for target in targets:
-        for path in target.shards:
+def _groups(parts: Sequence[Part]) -> Iterator[tuple[Part, str, int, Rows]]:
+    for part in parts:
+        for path in part.target.shards:
             if not path.is_file():
                 continue  # shard.missing says so
             first = 0
-            for rows in Shard.open(path).groups(target.facts, _COLUMNS):
-                yield target.title(path), first, rows
+            for rows in Shard.open(path).groups(part.target.facts, _COLUMNS):
+                yield part, part.target.title(path), first, rows
                 first += rows.count
 
 
@@ -189,14 +194,16 @@ def _padding(rows: Rows) -> NDArray[np.bool_]:
     return named_padding(*(rows.cells[name].values for name in SAMPLE_NAMES))
 
 
-def _prints(targets: Sequence[Target], verdict: Verdict) -> _Prints:
+def _prints(parts: Sequence[Part], verdict: Verdict) -> _Prints:
     none = np.zeros(0, np.int64)
     placed, content = [none], [none]
     try:
-        for _, _, rows in _groups(targets):
+        for part, _, _, rows in _groups(parts):
             there = ~_padding(rows)
             digests = rows.cells["sample_digests"].values.reshape(-1, 16)
             sources = rows.cells["sample_sources"].values.tolist()
+            if part.names:
+                sources = [part.place(source) for source in sources]
             pairs = zip(sources, map(bytes, digests), strict=True)
             placed.append(np.fromiter(map(hash, pairs), np.int64, len(sources))[there])
             content.append(_content(digests)[there])
@@ -223,13 +230,13 @@ def surplus(one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.int6
     return np.sort(order[rank >= np.repeat(met, counts)])
 
 
-def _named(targets: Sequence[Target], places: NDArray[np.int64]) -> list[_Sample]:
+def _named(parts: Sequence[Part], places: NDArray[np.int64]) -> list[_Sample]:
     """Look samples up by their places among all that are no padding."""
     found: list[_Sample] = []
     before, last = 0, int(places.max(initial=-1))
-    groups = _groups(targets)
+    groups = _groups(parts)
     while before <= last:  # what follows may be damaged, and nobody asks for it
-        shard, first, rows = next(groups)
+        part, shard, first, rows = next(groups)
         ends = rows.cells["sample_sources"].rows
         assert ends is not None  # noqa: S101 - a list column
         there = np.flatnonzero(~_padding(rows))
@@ -238,7 +245,8 @@ def _named(targets: Sequence[Target], places: NDArray[np.int64]) -> list[_Sample
         for flat in there[wanted].tolist():
             row = int(np.searchsorted(ends, flat, side="right")) - 1
             name, source = (str(rows.cells[one].values[flat]) for one in SAMPLE_NAMES)
-            found.append(_Sample(shard, first + row, flat - int(ends[row]), name, source))
+            at = (shard, first + row, flat - int(ends[row]))
+            found.append(_Sample(*at, name, source, part.place(source)))
     return found
 
 

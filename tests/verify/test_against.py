@@ -171,9 +171,71 @@ def again(made, name, questions, file="chats.jsonl", *, ids=True):
     return against([packs], [folder / name / "encoded"]), folder / name / "encoded"
 
 
-def test_a_renamed_file_moves_samples_and_changes_none(made):
+def test_a_renamed_file_moves_no_sample(made):
     verdict, _ = again(made, "renamed", QUESTIONS, "talks.jsonl")
-    assert (told(verdict), verdict.checked["compared"], verdict.checked["moved"]) == ([], 4, 4)
+    assert (told(verdict), verdict.checked["compared"], verdict.checked["moved"]) == ([], 4, 0)
+
+
+def test_a_line_of_another_file_is_another_place(made):
+    verdict, _ = again(made, "turned", QUESTIONS[::-1])
+    assert (told(verdict), verdict.checked["moved"]) == ([], 4)
+    more = [*QUESTIONS, ("new", "Is ice cold?", "Yes.")]
+    verdict, _ = again(made, "longer and renamed", more, "talks.jsonl")
+    assert (len(told(verdict)), verdict.checked["moved"]) == (1, 4)
+
+
+# ---- files that are spelled otherwise, as they came together with others ----
+
+
+@pytest.fixture(scope="module")
+def spelled(tmp_path_factory, sample_data):
+    """Files of one name in two folders, and another, encoded apart and together."""
+    folder, model = tmp_path_factory.mktemp("spelled"), sample_data / "models" / "text"
+    files = [folder / name for name in ("x/a.jsonl", "x/b.jsonl", "y/a.jsonl")]
+    for file, which in zip(files, (QUESTIONS[:2], QUESTIONS[2:3], QUESTIONS[3:]), strict=True):
+        file.parent.mkdir(exist_ok=True)
+        records = [
+            json.loads(line) for line in write_records(file, which).read_text().split("\n")[:-1]
+        ]
+        file.write_text("".join(json.dumps({"messages": r["messages"]}) + "\n" for r in records))
+
+    def encode_of(name, chosen):
+        encode(chosen, EncodeJob(model, None, EncodeOptions()), Writing(folder / name))
+        return folder / name
+
+    return folder, files, encode_of
+
+
+def test_files_keep_their_places_whatever_they_came_together_with(spelled):
+    folder, (a, b, other), encode_of = spelled
+    first, second = encode_of("first", [a, b]), encode_of("second", [other])
+    together = encode_of("together", [b, other, a])
+    packs = folder / "packs"
+    pack_stage.pack([first, second], PlanOptions(capacity=64), pack_stage.Writing(packs))
+    sources = pq.read_table(packs / "data")["sample_sources"].combine_chunks().flatten().to_pylist()
+    assert {source.rpartition(":")[0] for source in sources} == {
+        "first/a.jsonl",
+        "second/a.jsonl",
+        "b.jsonl",
+    }
+    for origin in ([together], [first, second]):
+        verdict = against([packs], origin)
+        assert (told(verdict), verdict.checked["compared"], verdict.checked["moved"]) == ([], 4, 0)
+        verdict = against([first, second], origin)
+        assert (told(verdict), verdict.checked["moved"]) == ([], 0)
+
+
+def test_a_changed_line_is_found_whatever_its_file_is_called(spelled):
+    _, (a, b, other), encode_of = spelled
+    packs = encode_of("before", [a, b])
+    a.write_text(a.read_text().replace("Seven", "Eight"))
+    verdict = against([packs], [encode_of("after", [a, b, other])])
+    assert [(code, source) for code, _, source in told(verdict)] == [
+        ("sample.changed", "a.jsonl:2"),
+        ("sample.missing", "y/a.jsonl:1"),
+    ]
+    assert "now x/a.jsonl:2, gives another digest" in verdict.findings[0].message
+    assert verdict.checked["moved"] == 0
 
 
 def test_an_inserted_line_is_the_one_that_is_missing(made):
