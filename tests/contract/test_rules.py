@@ -127,7 +127,7 @@ def test_foreign_columns_raise_no_alarm(family, names):
         ("first", -1, True),
         ("first", 0, False),
         ("first", 1, False),
-        ("last", 1, True),
+        ("last", 1, False),
         ("last", 2, True),
     ],
 )
