@@ -18,7 +18,7 @@ PATHS = (Path("a"), Path("b"))
 def test_packed_and_encoded_of_one_kind_share_packs(encoded, tmp_path):
     pack([encoded()], PlanOptions(1024), Writing(tmp_path / "packed"))
     inputs, both = [tmp_path / "packed", encoded()], Writing(tmp_path / "both")
-    with pytest.raises(InputError, match=r"both made from chats.jsonl, which would be packed twice"):
+    with pytest.raises(InputError, match=r"both made from chats\.jsonl, which"):
         pack(inputs, PlanOptions(1024), both)
     assert pack(inputs, PlanOptions(1024), both, epochs=[1, 1]).samples == 2 * 84
     assert verify([tmp_path / "both"]).passed
