@@ -8,7 +8,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Any, Literal
 
 from packcli import __version__
-from packcli.contract.errors import InputError, UsageError
+from packcli.contract.errors import UsageError
 from packcli.contract.model import VitWindows
 from packcli.encode.media.images import ImagePolicy
 from packcli.encode.media.limits import contradiction
@@ -138,10 +138,13 @@ def short_names(paths: list[Path]) -> list[str]:
     """Name inputs by as few trailing folders as tell them apart.
 
     Raises:
-        InputError: two of them are the same file.
+        UsageError: two of them are the same file.
     """
-    if len({path.resolve() for path in paths}) < len(paths):
-        raise InputError("an input is named twice; name every file once")
+    files: set[Path] = set()
+    for path in paths:
+        if (file := path.resolve()) in files:
+            raise UsageError(f"{path} is named twice; name every file once")
+        files.add(file)
     # names do not depend on the working directory
     parts = [path.absolute().parts for path in paths]
     for depth in range(1, max(map(len, parts), default=0) + 1):

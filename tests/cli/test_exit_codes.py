@@ -90,6 +90,15 @@ def test_2_names_that_no_shelf_has(call, packed, encoded, tmp_path):
     assert ended.err.startswith("packcli: no kernel is called 'magic'")
 
 
+def test_2_an_input_named_twice(call, sample_data, model, tmp_path):
+    path = sample_data / "chats.jsonl"
+    for more in (["encode", "-o", tmp_path / "out"], ["encode", "--dry-run"], ["lint"]):
+        ended = call(*more, path, path, "--model", model)
+        assert ended.status == 2
+        assert f"{path} is named twice" in ended.err
+    assert not (tmp_path / "out").exists()
+
+
 def test_2_a_folder_in_use(call, encoded, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     ended = call("pack", encoded(), "-o", tmp_path)

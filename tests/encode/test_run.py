@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -189,7 +190,7 @@ def test_an_input_may_be_named_once(tmp_path):
     (tmp_path / "link.jsonl").symlink_to(path)
     for other in (path, tmp_path / "in" / ".." / "x.jsonl", tmp_path / "link.jsonl"):
         (tmp_path / "in").mkdir(exist_ok=True)
-        with pytest.raises(InputError, match="named twice"):
+        with pytest.raises(UsageError, match=re.escape(f"{other} is named twice; name every")):
             run([path, other], tmp_path / "out")
 
 
