@@ -6,6 +6,7 @@ import base64
 import binascii
 import mimetypes
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 from packcli.contract.errors import Rejection
@@ -28,6 +29,20 @@ OPTION_NAMES = {
 
 _SMALLEST, _LARGEST, MOST_FRAMES = 1e-6, 2**53, 1_000_000
 """Bounds of every option, and of `num_frames`: beyond them arithmetic or memory gives out."""
+
+_REFUSED = {
+    "resized_height": "min_pixels and max_pixels",
+    "resized_width": "min_pixels and max_pixels",
+    "total_pixels": "max_pixels",
+    "video_start": "a file that is cut",
+    "video_end": "a file that is cut",
+    "sample_fps": "fps",
+    "raw_fps": "fps",
+}
+"""Options of qwen_vl_utils that are not read, and what to give instead; ignored, they would change
+what a model sees."""
+
+_NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 
 _PLACES = {
     "image": ("image", "image_url", "url", "path", "base64"),
@@ -70,14 +85,21 @@ def read_media(record: JsonObject, kind: Kind) -> list[MediaRef]:
     """Read `images` / `image` or `videos` / `video`: one entry, or a list of them.
 
     Raises:
-        Rejection: `bad_media_ref`, an entry names nothing.
+        Rejection: `bad_media_ref`, an entry names nothing; `bad_record`, both keys name media,
+            and not the same.
     """
-    for name in _FIELDS[kind]:
-        value = record.get(name)
-        if value is not None:
-            entries = cast("list[Any]", value) if isinstance(value, list) else [value]
-            return [read_ref(entry, kind, name) for entry in entries]
-    return []
+    given = {name: _entries(record[name]) for name in _FIELDS[kind] if record.get(name) is not None}
+    named = {name: entries for name, entries in given.items() if any(entries)}
+    several, first = (named.get(name) for name in _FIELDS[kind])
+    if several and first and several != first:
+        message = f"{' and '.join(named)} name different {kind}s; keep one, or put all into {kind}s"
+        raise Rejection("bad_record", message)
+    name, entries = next(iter((named or given).items()), ("", []))
+    return [read_ref(entry, kind, name) for entry in entries]
+
+
+def _entries(value: object) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else [value]
 
 
 def read_ref(entry: object, kind: Kind, where: str) -> MediaRef:
@@ -105,8 +127,11 @@ def read_ref(entry: object, kind: Kind, where: str) -> MediaRef:
 
 def find_ref(part: JsonObject, kind: Kind) -> MediaRef | None:
     """Read the reference inside a content part; None when the part only marks a place."""
-    places = ("bytes", *_PLACES[kind])
-    return read_ref(part, kind, f"{kind} part") if _any_of(part, places) else None
+    where = f"{kind} part"
+    if _any_of(part, ("bytes", *_PLACES[kind])):
+        return read_ref(part, kind, where)
+    _refuse(part, where)
+    return None
 
 
 def _any_of(source: JsonObject, names: tuple[str, ...]) -> bool:
@@ -115,6 +140,7 @@ def _any_of(source: JsonObject, names: tuple[str, ...]) -> bool:
 
 def _from_object(entry: JsonObject, kind: Kind, where: str) -> MediaRef:
     options = read_options(entry)
+    _refuse(entry, where)
     path = entry.get("path")
     if entry.get("bytes") is not None:
         data = _bytes(entry["bytes"], where)
@@ -128,6 +154,14 @@ def _from_object(entry: JsonObject, kind: Kind, where: str) -> MediaRef:
             found = read_ref(entry[name], kind, where)
             return replace(found, options={**found.options, **options})
     raise _names_nothing(entry, kind, where)
+
+
+def _refuse(entry: JsonObject, where: str) -> None:
+    if entry.keys().isdisjoint(_REFUSED):
+        return
+    for name, instead in _REFUSED.items():
+        if entry.get(name) is not None:
+            raise Rejection("bad_record", f"{where}: {name} is not supported; give {instead}")
 
 
 def _bytes(value: object, where: str) -> bytes:
@@ -180,12 +214,13 @@ class MediaSupply:
     tags: dict[Kind, int] = field(default_factory=lambda: {"image": 0, "video": 0})
     placed: list[MediaRef] = field(default_factory=list[MediaRef])
 
-    def take(self, kind: Kind) -> None:
-        """Give the next entry to a placeholder."""
+    def take(self, kind: Kind, options: Mapping[str, Any] = _NO_OPTIONS) -> None:
+        """Give the next entry to a placeholder, whose own options win."""
         place = self.tags[kind]
         self.tags[kind] += 1
         if place < len(self.waiting[kind]):
-            self.place(self.waiting[kind][place])
+            ref = self.waiting[kind][place]
+            self.place(replace(ref, options={**ref.options, **options}) if options else ref)
 
     def place(self, ref: MediaRef) -> None:
         """Put a medium that a content part names itself."""

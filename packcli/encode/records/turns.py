@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from packcli.contract.errors import Rejection
 from packcli.encode.records.conversation import JsonObject, Kind, Part, Role, Turn
-from packcli.encode.records.media_refs import find_ref
+from packcli.encode.records.media_refs import find_ref, read_options
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from packcli.encode.records.media_refs import MediaSupply
+
+Value = TypeVar("Value")
 
 ROLES: dict[str, Role] = {
     "system": "system",
@@ -46,6 +50,7 @@ _PART_KINDS = {
 _LARGEST_WEIGHT = 1e30
 """Weights are stored with 32 bits, which hold a little more."""
 _REASONING = ("reasoning_content", "thinking", "reasoning")
+_WEIGHTS = ("loss_scale", "weight")
 
 
 def read_turn(message: JsonObject, where: str, supply: MediaSupply) -> Turn:
@@ -66,7 +71,7 @@ def read_turn(message: JsonObject, where: str, supply: MediaSupply) -> Turn:
         role,
         turn_content,
         calls,
-        reasoning_content=_reasoning(message) if role == "assistant" else None,
+        reasoning_content=_reasoning(message, where) if role == "assistant" else None,
         name=_text_or_none(message, "name"),
         tool_call_id=_text_or_none(message, "tool_call_id"),
         loss=_loss(message, where),
@@ -136,7 +141,7 @@ def _part(part: object, where: str, supply: MediaSupply) -> Part:
         return Part("text", text)
     ref = find_ref(fields, kind)
     if ref is None:
-        supply.take(kind)
+        supply.take(kind, read_options(fields))
     else:
         supply.place(ref)
     return Part(kind)
@@ -209,8 +214,18 @@ def read_json(text: str, where: str) -> Any:  # noqa: ANN401 - any JSON value
         ) from None
 
 
-def _reasoning(message: JsonObject) -> str | None:
-    return next((m for m in map(message.get, _REASONING) if isinstance(m, str)), None)
+def _reasoning(message: JsonObject, where: str) -> str | None:
+    given = {key: m for key in _REASONING if isinstance(m := message.get(key), str)}
+    return _only({key: m for key, m in given.items() if m.strip()} or given, where)
+
+
+def _only(given: Mapping[str, Value], where: str) -> Value | None:
+    """Return what is given under any of several names of one field."""
+    values = [*given.values()]
+    if any(value != values[0] for value in values[1:]):
+        message = f"{where}: {' and '.join(given)} differ; keep one of them"
+        raise Rejection("bad_record", message)
+    return values[0] if values else None
 
 
 def _text_or_none(message: JsonObject, key: str) -> str | None:
@@ -226,7 +241,7 @@ def _loss(message: JsonObject, where: str) -> bool | None:
 
 
 def _weight(message: JsonObject, where: str) -> float | None:
-    value = next((message[k] for k in ("loss_scale", "weight") if message.get(k) is not None), None)
+    value = _only({k: message[k] for k in _WEIGHTS if message.get(k) is not None}, where)
     if value is None:
         return None
     number = isinstance(value, int | float) and not isinstance(value, bool)
