@@ -15,7 +15,7 @@ from packcli.cli.bundled import bundled
 from packcli.cli.schema import SCHEMAS, text
 from packcli.contract.columns import COLUMNS, FORBIDDEN, columns_for
 from packcli.contract.model import ModelFacts
-from packcli.contract.rejections import REJECTIONS
+from packcli.contract.rejections import REJECTIONS, WARNINGS
 from packcli.contract.rules import BY_CODE
 from packcli.contract.schemas import of_type
 
@@ -179,6 +179,9 @@ def test_codes_are_those_of_the_tables():
     finding = json.loads(text("verdict"))["properties"]["findings"]["items"]
     assert finding["properties"]["code"]["enum"] == list(BY_CODE)
     assert json.loads(text("rejection"))["properties"]["code"]["enum"] == list(REJECTIONS)
+    summary = json.loads(text("encode_summary"))["properties"]
+    assert summary["reasons"]["propertyNames"]["enum"] == list(REJECTIONS)
+    assert summary["warnings"]["propertyNames"]["enum"] == list(WARNINGS)
 
 
 def test_type_without_a_schema_is_refused():

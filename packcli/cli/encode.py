@@ -13,6 +13,7 @@ from packcli.cli.progress import as_json, no_progress, progress
 from packcli.cli.record_flags import job_of, record_flags
 from packcli.cli.reports.text import counted
 from packcli.contract.errors import PackcliError
+from packcli.contract.rejections import ADVICE, WARNINGS
 
 if TYPE_CHECKING:
     from packcli.encode.run import EncodeSummary
@@ -117,6 +118,12 @@ def describe(summary: EncodeSummary) -> str:
         f"tokens   {summary.tokens:,}, of which {summary.supervised_tokens:,} supervised",
         f"media    {', '.join(media)}",
     ]
-    lines += [f"rejected {count:,} {code}" for code, count in sorted(summary.reasons.items())]
-    lines += [f"warning  {count:,} {code}" for code, count in sorted(summary.warnings.items())]
-    return "\n".join(lines)
+    return "\n".join(lines + codes(summary))
+
+
+def codes(summary: EncodeSummary) -> list[str]:
+    """Say how often records were rejected and why, and what else is to be known of them."""
+    lines = [f"rejected {count:,} {code}" for code, count in sorted(summary.reasons.items())]
+    for code, count in sorted(summary.warnings.items()):
+        lines.append(f"warning  {count:,} {code}: {WARNINGS[code]}; {ADVICE[code]}")
+    return lines

@@ -19,15 +19,15 @@ _MODEL = "sample_data/models/qwen2_5_vl"
 )
 @click.argument("code", required=False)
 def command(code: str | None) -> None:
-    """Print the law and the remedy of one rule or rejection; without CODE, every code."""
-    from packcli.contract.rejections import REJECTIONS, REMEDIES
+    """Print the law and the remedy of one rule, rejection or warning; without CODE, every code."""
+    from packcli.contract.rejections import ADVICE, REJECTIONS, REMEDIES, WARNINGS
     from packcli.contract.rules import BY_CODE
 
     if code is None:
         for rule in BY_CODE.values():
-            click.echo(f"{rule.code:<24}{rule.law}")
-        for name, meaning in REJECTIONS.items():
-            click.echo(f"{name:<24}{meaning}")
+            click.echo(f"{rule.code:<28}{rule.law}")
+        for name, meaning in (REJECTIONS | WARNINGS).items():
+            click.echo(f"{name:<28}{meaning}")
     elif code in BY_CODE:
         rule = BY_CODE[code]
         click.echo(f"{rule.code}\n  law      {rule.law}\n  remedy   {rule.remedy}")
@@ -36,6 +36,8 @@ def command(code: str | None) -> None:
         click.echo(f"{code}\n  a record is rejected when {REJECTIONS[code]}")
         click.echo(f"  remedy   {REMEDIES[code]}")
         _show_example(f"bad_records/{code}", f"packcli lint {{}}/input.jsonl --model {_MODEL}")
+    elif code in WARNINGS:
+        click.echo(f"{code}\n  a warning counts where {WARNINGS[code]}\n  remedy   {ADVICE[code]}")
     else:
         raise click.BadParameter(f"{code!r} is no code; `packcli explain` lists them")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from packcli.cli.encode import end
+from packcli.cli.encode import codes, end
 from packcli.cli.progress import as_json, no_progress, progress
 from packcli.cli.record_flags import job_of, record_flags
 from packcli.cli.reports.safe import plain
@@ -69,6 +69,4 @@ def _text(seen: Survey, most: int) -> str:
     summary = seen.summary
     records = counted(summary.records, "records")
     lines.append(f"{records}: {summary.kept:,} good, {summary.rejected:,} bad")
-    lines += [f"rejected {count:,} {code}" for code, count in sorted(summary.reasons.items())]
-    lines += [f"warning  {count:,} {code}" for code, count in sorted(summary.warnings.items())]
-    return "\n".join(lines)
+    return "\n".join(lines + codes(summary))

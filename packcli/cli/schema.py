@@ -59,10 +59,13 @@ def _verdict() -> dict[str, Any]:
 
 
 def _encode_summary() -> dict[str, Any]:
+    from packcli.contract.rejections import WARNINGS
     from packcli.contract.schemas import document
     from packcli.encode.run import EncodeSummary
 
-    return document(EncodeSummary, EncodeSummary().to_json(), {"reasons": _reasons()})
+    warnings = {"propertyNames": {"enum": list(WARNINGS)}}
+    told: dict[str, dict[str, Any]] = {"reasons": _reasons(), "warnings": warnings}
+    return document(EncodeSummary, EncodeSummary().to_json(), told)
 
 
 def _plan() -> dict[str, Any]:

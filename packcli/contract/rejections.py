@@ -92,3 +92,30 @@ REMEDIES: dict[str, str] = {
     "worker_crash": "drop the record, and report it",
 }
 """What to do by code; the message of a rejected record says it more closely."""
+
+WARNINGS: dict[str, str] = {
+    "thinking_not_shown": "the chat template leaves out a turn's thinking",
+    "tools_not_shown": "the chat template leaves out the list of tools",
+    "second_shape_ignored": "a record has several shapes; the first of messages, conversations, "
+    "conversation, prompt + completion, query + response, instruction + output is taken",
+    "media_bytes_not_kept": "a record holds the bytes of media, and the dataset only their hashes",
+    "animated_image_first_frame": "an image is animated, and its first frame is taken",
+    "duplicate_id": "a sample has the id of one before it",
+    "fast_library_differs": "a fast library gave something else than the reference, which did the "
+    "work again",
+    "packcli_fault": "packcli itself failed on a record, which is rejected",
+}
+"""Meaning by code of what is counted and rejects nothing."""
+
+ADVICE: dict[str, str] = {
+    "thinking_not_shown": "let it be where earlier turns are meant to lose theirs; else write it "
+    "into the answer, or use a template that shows reasoning_content",
+    "tools_not_shown": "use a template that knows tools, or drop them",
+    "second_shape_ignored": "drop the keys of the others",
+    "media_bytes_not_kept": "keep them with --embed-media, or name files instead",
+    "animated_image_first_frame": "drop the record, or give its frames as a video",
+    "duplicate_id": "name every record differently",
+    "fast_library_differs": "give --tokenizer hf, and report it",
+    "packcli_fault": "drop the record, and report it",
+}
+"""What to do by code of a warning."""

@@ -11,6 +11,7 @@ from packcli.encode.options import facts_of, family_of
 from packcli.encode.outcome import Outcome, rejected_line
 from packcli.encode.records.raw import parse
 from packcli.encode.records.reading import identity_of, read_record
+from packcli.encode.records.shapes import second_shape
 from packcli.encode.sample import Sample
 from packcli.encode.text.quick_template import NotAlikeError
 from packcli.encode.text.text_encoder import Placeholders, TextEncoder
@@ -100,6 +101,8 @@ class Encoder:
         record = parse(one.raw)
         one.id = identity_of(record)
         one.conversation = conversation = self.media.canvases(read_record(record))
+        if second_shape(record):
+            warnings["second_shape_ignored"] += 1
         if not conversation.media:
             return
         media: list[Medium] = []
@@ -115,6 +118,8 @@ class Encoder:
         # slots alone may be too many: then the text is not even made
         slots = sum(sum(e.slots) for kind in expansions.values() for e in kind)
         self._check_length(one.source, slots)
+        if not self.embeds and any(ref.embedded for ref in conversation.media):
+            warnings["media_bytes_not_kept"] += 1
         # embedded files must not be held until the whole batch is done
         conversation.media = ()
         one.media, one.expansions = tuple(media), (expansions["image"], expansions["video"])
@@ -125,13 +130,14 @@ class Encoder:
         if one.draft is None:
             one.rendered = self.text.render(one.conversation)
 
-    def _cut(self, one: _Underway, _: Counter[str]) -> None:
+    def _cut(self, one: _Underway, warnings: Counter[str]) -> None:
         if one.draft is not None:
             return
         supervise = self._options.supervise
         one.draft = self.text.cut(
             one.conversation, one.rendered, one.expansions, supervise=supervise
         )
+        warnings.update(self.text.omitted(one.conversation, one.rendered))
         one.rendered = ""
 
     def _tokenized(self, underway: list[_Underway], outcome: Outcome) -> list[_Underway]:

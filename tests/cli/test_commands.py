@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from packcli.contract.rejections import REJECTIONS, REMEDIES
+from packcli.contract.rejections import REJECTIONS, REMEDIES, WARNINGS
 from packcli.contract.rules import BY_CODE
 
 ENCODE = {
@@ -119,7 +119,7 @@ def test_verify_takes_a_model_for_foreign_files(call, packed, model, tmp_path):
 
 def test_explain_knows_every_code(call):
     listed = call("explain").out
-    for code in (*BY_CODE, *REJECTIONS):
+    for code in (*BY_CODE, *REJECTIONS, *WARNINGS):
         assert f"\n{code} " in f"\n{listed}"
         ended = call("explain", code)
         assert ended.status == 0

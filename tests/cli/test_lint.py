@@ -36,6 +36,17 @@ def test_lint_names_every_bad_record(call, records):
     assert call("lint", records, *MODEL, "--max-reject-rate", 0.5).status == 0
 
 
+def test_warnings_say_what_to_do(call, tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps(GOOD | {"query": "q", "response": "r", "id": "a"}) + "\n")
+    line = "warning  1 second_shape_ignored: a record has several shapes; the first of messages, "
+    for ended in (call("lint", path, *MODEL), call("encode", path, *MODEL, "--dry-run")):
+        assert ended.status == 0
+        (told,) = [told for told in ended.out.splitlines() if told.startswith("warning")]
+        assert told.startswith(line)
+        assert told.endswith("; drop the keys of the others")
+
+
 def test_lint_as_json(call, records):
     ended = call("lint", records, *MODEL, "--json", "--max-findings", 1, "--limit", 3)
     assert (ended.document["records"], ended.document["rejected"]) == (3, 1)

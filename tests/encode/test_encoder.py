@@ -6,16 +6,21 @@ import base64
 import io
 import json
 import random
+import re
 from hashlib import sha256
+from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
+import packcli
 from packcli.contract.errors import InputError
-from packcli.contract.rejections import REJECTIONS
+from packcli.contract.rejections import ADVICE, REJECTIONS, WARNINGS
 from packcli.encode.media.images import ImagePolicy
+from packcli.encode.outcome import FAULT
 from packcli.families.family import PixelLimits, VideoOptions
+from tests.encode.conftest import write_model
 from tests.encode.running import chat, run, write_lines
 
 VISION = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5")
@@ -294,6 +299,49 @@ def test_the_same_medium_may_be_named_many_ways(encode, sample_data):
     assert uris[0] == uris[1] == "media/dot.png"
     assert uris[2] == f"sha256:{sha256(data).hexdigest()}"
     assert uris[3:] == refs[3:]
+
+
+def test_bytes_that_the_dataset_does_not_hold_are_counted(encode, sample_data):
+    data = (sample_data / "media/dot.png").read_bytes()
+    held = {"bytes": base64.b64encode(data).decode(), "path": "dot.png"}
+    records = [
+        chat("<image><image>?", images=[held, held]),
+        chat("<video>?", videos=[[held, held]]),
+        chat("<image><image>?", images=[held, "lost.png"]),
+        chat("<image><image>?", images=["media/dot.png", png()]),
+    ]
+    written = encode(*records, media_root=sample_data)
+    assert written.codes == ["media_missing"]
+    assert written.summary.warnings == {"media_bytes_not_kept": 2}
+    assert written.manifest["counts"]["warnings"] == {"media_bytes_not_kept": 2}
+    assert encode(*records, media_root=sample_data, embed_media=True).summary.warnings == {}
+
+
+def test_what_of_a_record_is_not_used_is_counted(encode, tmp_path):
+    model = write_model(tmp_path / "model")
+    (model / "config.json").write_text('{"model_type": "llama", "vocab_size": 300}')
+    thinking = {"role": "assistant", "content": "4", "reasoning_content": "2+2"}
+    asked = {"role": "user", "content": "?"}
+    records = [
+        chat(),
+        chat(query="q", response="r", tools=[{"name": "f"}]),
+        {"messages": [asked, thinking, asked, thinking], "prompt": "?"},
+        {"messages": [asked, {**thinking, "content": ""}], "query": "q", "response": "r"},
+    ]
+    written = encode(*records, model=model)
+    assert written.codes == ["no_supervised_tokens"]
+    told = {"second_shape_ignored": 2, "tools_not_shown": 1, "thinking_not_shown": 1}
+    assert written.summary.warnings == told
+    assert written.manifest["counts"]["warnings"] == told
+
+
+def test_every_warning_is_known():
+    package = Path(packcli.__file__).parent
+    text = "".join(path.read_text("utf-8") for path in package.rglob("*.py"))
+    counted = {*re.findall(r'warnings"?\]?\["(\w+)"\] *\+?= ', text), FAULT}
+    counted |= {*re.findall(r'codes.append\("(\w+)"\)', text)}
+    assert counted == WARNINGS.keys() == ADVICE.keys()
+    assert not WARNINGS.keys() & REJECTIONS.keys()
 
 
 def test_typed_control_strings_make_no_slots(encode):

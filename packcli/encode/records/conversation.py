@@ -35,6 +35,11 @@ class MediaRef:
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     positions: MediaRef | None = None
 
+    @property
+    def embedded(self) -> bool:
+        """Whether the record holds the file itself, or that of a frame, and no address has it."""
+        return self.data is not None or any(frame.embedded for frame in self.frames)
+
 
 @dataclass(frozen=True, slots=True)
 class Part:

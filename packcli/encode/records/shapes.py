@@ -29,6 +29,13 @@ def read_messages(record: JsonObject) -> Messages:
     raise Rejection("bad_record", f"no known shape: found {found}; give one of: {accepted}; text")
 
 
+def second_shape(record: JsonObject) -> bool:
+    """Whether a record has more than the shape that `read_messages` takes, whole and not empty."""
+    if record.keys().isdisjoint(_LATER):
+        return False
+    return sum(all(record.get(key) for key in keys) for keys, _ in _SHAPES) > 1
+
+
 def _list(record: JsonObject, key: str) -> Messages:
     value = record[key]
     if not isinstance(value, list):
@@ -115,3 +122,6 @@ _SHAPES: tuple[tuple[tuple[str, ...], Callable[[JsonObject], Messages]], ...] = 
     (("query", "response"), _query),
     (("instruction", "output"), _instruction),
 )
+
+_LATER = frozenset(keys[-1] for keys, _ in _SHAPES[1:])
+"""A key of each shape but the first, which most records have: without them there is one shape."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from packcli.contract.errors import InputError, Rejection
@@ -12,6 +13,7 @@ from packcli.encode.text.frames import Frames
 from packcli.encode.text.labels import Supervise, choose, learned_turns
 from packcli.encode.text.marks import Marks
 from packcli.encode.text.messages import build_messages, check_shown
+from packcli.encode.text.omitted import omissions
 from packcli.encode.text.spans import choose_finder
 from packcli.encode.text.template import (
     ChatTemplate,
@@ -201,6 +203,17 @@ class TextEncoder:
         if not rendered.isascii():
             texts = [self._marks.unmark(p) if n % 2 == 0 else p for n, p in enumerate(pieces)]
         return Draft(pieces, texts, choose(learned, supervise), slots)
+
+    def omitted(self, conversation: Conversation, rendered: str) -> list[str]:
+        """Name by warning what of the record does not show in what `render` gave of it.
+
+        Raises:
+            InputError: as `encode`.
+        """
+        if conversation.text is not None:
+            return []
+        render = partial(self._render, self._chat(conversation))
+        return omissions(conversation, rendered, render)
 
     def finish(self, drafts: Sequence[Draft]) -> list[EncodedText]:
         """Tokenize drafts, all pieces of all of them in one call to the tokenizer.

@@ -3,13 +3,20 @@ import base64
 import pytest
 
 from packcli.contract.errors import Rejection
+from packcli.contract.rejections import WARNINGS
+from packcli.encode.records import shapes
 from packcli.encode.records.reading import MediaRef, Part, Turn, read_record
+from packcli.encode.records.shapes import second_shape
 
 ANSWER = {"role": "assistant", "content": "Yes."}
 
 
 def user(content, **more):
     return {"messages": [{"role": "user", "content": content}, ANSWER], **more}
+
+
+def answer(**more):
+    return {"messages": [{"role": "user", "content": "Hi"}, ANSWER | more]}
 
 
 def reject(record, code):
@@ -105,6 +112,45 @@ def test_two_system_prompts_must_agree():
         (user("x", tools=[1]), "bad_record", "list of objects"),
         (user("x", chat_template_kwargs={"messages": []}), "bad_record", "must not set messages"),
         (user("x", fps="2"), "bad_record", "fps is '2'"),
+        (user("<image>", image="a", images=["b"]), "bad_record", "images and image name different"),
+        (user("<video>", video="a", videos=["b"]), "bad_record", "videos and video name different"),
+        (
+            user("<image><image>", image="a", images=["a", "b"]),
+            "bad_record",
+            "keep one, or put all into images",
+        ),
+        (answer(loss_scale=0.5, weight=2), "bad_record", "turn 2: loss_scale and weight differ"),
+        (answer(loss_scale=0, weight=1), "bad_record", "loss_scale and weight differ; keep one"),
+        (
+            answer(thinking="a", reasoning="b"),
+            "bad_record",
+            "turn 2: thinking and reasoning differ",
+        ),
+        (
+            user([{"type": "image", "image": "a", "resized_height": 280, "resized_width": 420}]),
+            "bad_record",
+            "image part: resized_height is not supported; give min_pixels and max_pixels",
+        ),
+        (
+            user([{"type": "image", "resized_width": 420}], images=["a"]),
+            "bad_record",
+            "image part: resized_width is not supported",
+        ),
+        (
+            user("<image>", images=[{"path": "a", "resized_width": 1}]),
+            "bad_record",
+            "images: resiz",
+        ),
+        (
+            user([{"type": "video", "video": "a", "video_end": 3.5}]),
+            "bad_record",
+            "video_end is not supported; give a file that is cut",
+        ),
+        (
+            user([{"type": "video", "video": ["a", "b"], "sample_fps": 1}]),
+            "bad_record",
+            "sample_fps is not supported; give fps",
+        ),
     ],
 )
 def test_faults_have_a_code_and_a_place(record, code, told):
@@ -321,3 +367,49 @@ def test_a_call_may_come_without_content():
 def test_options_of_a_medium_win():
     part = {"type": "video", "video": "v", "fps": 4}
     assert read_record(user([part], fps=1)).media[0].options == {"fps": 4}
+
+
+def test_options_of_a_place_win():
+    part = {"type": "image", "max_pixels": 400, "resized_height": None}
+    image = {"path": "a", "max_pixels": 900, "min_pixels": 100}
+    (found,) = read_record(user([part], images=[image], max_pixels=1000)).media
+    assert found.options == {"min_pixels": 100, "max_pixels": 400}
+
+
+@pytest.mark.parametrize("empty", [[], None, "", [None], {}])
+def test_an_empty_key_hides_no_medium(empty):
+    for kind in ("image", "video"):
+        for one, other in ((kind, f"{kind}s"), (f"{kind}s", kind)):
+            record = user(f"<{kind}>", **{one: ["a"], other: empty})
+            assert [ref.uri for ref in read_record(record).media] == ["a"]
+
+
+def test_keys_may_say_the_same():
+    assert len(read_record(user("<image>", image="a", images=["a"])).media) == 1
+    turn = read_record(answer(loss_scale=2, weight=2.0)).turns[1]
+    assert turn.weight == 2
+    turn = read_record(answer(reasoning_content="", thinking="hm", reasoning="hm")).turns[1]
+    assert turn.reasoning_content == "hm"
+
+
+@pytest.mark.parametrize(
+    ("more", "second"),
+    [
+        ({}, False),
+        ({"prompt": "p"}, False),
+        ({"prompt": "p", "text": "t", "response": "r"}, False),
+        ({"conversations": []}, False),
+        ({"query": "", "response": ""}, False),
+        ({"conversations": [{"from": "gpt", "value": "g"}]}, True),
+        ({"query": "q", "response": "r"}, True),
+        ({"prompt": "p", "completion": "c"}, True),
+    ],
+)
+def test_a_second_shape(more, second):
+    assert second_shape(user("x", **more)) == second
+    assert not second_shape(more)
+
+
+def test_explain_lists_shapes_in_the_order_in_which_they_are_taken():
+    order = ", ".join(" + ".join(keys) for keys, _ in shapes._SHAPES)
+    assert f"the first of {order} is taken" in WARNINGS["second_shape_ignored"]
