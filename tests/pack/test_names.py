@@ -130,7 +130,7 @@ def test_what_was_told_apart_passes(made):
     verdict = verify([made / "packed"])
     verify_against([made / "packed"], [made / "ea", made / "eb"], verdict)
     assert verdict.findings == []
-    assert (verdict.checked["compared"], verdict.checked["moved"]) == (6, 6)
+    assert (verdict.checked["compared"], verdict.checked["moved"]) == (6, 0)
 
 
 def test_a_mixture_too(made):
