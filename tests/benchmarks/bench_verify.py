@@ -196,6 +196,10 @@ def write(folder, facts, tokens, shards=1, drawing=draw):
         counts["samples"] += packs.members.total
         counts["tokens"] += packs.tokens.total
     given = [{"samples": counts["samples"]}]
+    bound = -(-counts["tokens"] // CAPACITY)
+    counts |= {"lower_bound": bound, "excess": counts["packs"] - bound, "padding": 0}
+    counts |= {"shards": shards, "capacity": CAPACITY}
+    counts["fill"] = counts["tokens"] / (counts["packs"] * CAPACITY)
     done = Manifest(
         "packed", facts, {}, {}, options, given, counts, spell_total(total), tuple(entries)
     )
