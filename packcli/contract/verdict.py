@@ -6,6 +6,9 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import Any, NotRequired, TypedDict
 
+COMPARED = ("sample.missing", "sample.changed", "sample.extra")
+"""Rules that compare samples with their source."""
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -126,6 +129,19 @@ class Verdict:
         self.places[finding.code, finding.shard] += 1
         if len(self.findings) < self.limit:
             self.findings.append(finding)
+
+    def not_run(self, code: str) -> str | None:
+        """Say why a rule did not run: it could not, or was not asked for; None where it did."""
+        if code in self.skipped:
+            return self.skipped[code]
+        group, _, kind = code.partition(".")
+        kinds = {proof["kind"] for proof in self.proofs}
+        if code == "model.slots" or group == "isolation":
+            needed = {"control": kinds, "slots": kinds & {"model"}}.get(kind, kinds & {kind})
+            return None if needed else f"no proof of this kind at level {self.level}"
+        if code in COMPARED and "compared" not in self.checked:
+            return "needs the source, by --input or --against"
+        return None
 
     def to_json(self) -> dict[str, Any]:
         """Return the document of ``schemas/verdict.schema.json``."""

@@ -54,6 +54,8 @@ def told_apart(paths: Sequence[Path], manifests: Sequence[Manifest]) -> list[dic
 def check_apart(paths: Sequence[Path], manifests: Sequence[Manifest]) -> None:
     """Refuse datasets that were made from one file: packs would hold its samples twice.
 
+    Files of the same bytes are one, whatever their names.
+
     Args:
         paths: the datasets' folders.
         manifests: theirs.
@@ -61,10 +63,10 @@ def check_apart(paths: Sequence[Path], manifests: Sequence[Manifest]) -> None:
     Raises:
         InputError: naming two of them and the file.
     """
-    first: dict[tuple[str, Identity], Path] = {}
+    first: dict[Identity, Path] = {}
     for path, manifest in zip(paths, manifests, strict=True):
         for name, identity in _files(manifest).items():
-            other = first.setdefault((name, identity), path)
+            other = first.setdefault(identity, path)
             if other is not path and identity != _UNKNOWN:
                 raise InputError(
                     f"{other} and {path} were both made from {name}, which would be packed twice; "

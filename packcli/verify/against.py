@@ -10,7 +10,7 @@ import numpy as np
 
 from packcli.contract.errors import InputError
 from packcli.contract.padding import SAMPLE_NAMES, named_padding
-from packcli.contract.verdict import Finding, Verdict
+from packcli.contract.verdict import COMPARED, Finding, Verdict
 from packcli.shards.reader import Shard, ShardUnreadableError
 from packcli.verify.places import parts_of
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     _Places = NDArray[np.int64]
 
 _COLUMNS = ("sample_ids", "sample_sources", "sample_digests")
-_CODES = ("sample.missing", "sample.changed", "sample.extra")
 
 
 class _Sample(NamedTuple):
@@ -78,7 +77,7 @@ def check_against(dataset: Sequence[Target], origin: Sequence[Target], verdict: 
     lacking = [name for target in (*dataset, *origin) for name in _lacking(target)]
     if lacking:
         reason = f"needs {', '.join(dict.fromkeys(lacking))}"
-        verdict.skipped.update(dict.fromkeys(_CODES, reason))
+        verdict.skipped.update(dict.fromkeys(COMPARED, reason))
         return
     parts, sources = parts_of(dataset, origin)
     held, given = _prints(parts, verdict), _prints(sources, verdict)

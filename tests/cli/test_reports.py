@@ -13,7 +13,7 @@ from packcli.cli.reports.github import place, summary
 from packcli.cli.reports.safe import plain
 from packcli.cli.verify import command
 from packcli.contract.rules import BY_CODE, RULES
-from packcli.contract.verdict import Finding, Verdict
+from packcli.contract.verdict import COMPARED, Finding, Verdict
 
 EVIL = "\x1b[31mred\r\n::set-output name=x::y\n##[add-path]z, 100%: |<b>\u202e\u2028"
 WHERE = "a.parquet, row 3, sample 1 ('cat'), token 23, chats.jsonl:7"
@@ -133,6 +133,26 @@ def test_junit_has_a_case_for_each_rule_in_each_shard():
     assert failure.text.endswith(f"remedy: {BY_CODE['position.reset'].remedy}")
     good = ET.fromstring(render(GOOD, "junit"))  # noqa: S314 - our own output
     assert {suite.get("failures") for suite in good} == {"0"}
+
+
+def unrun(verdict):
+    suite = ET.fromstring(render(verdict, "junit"))[-1]  # noqa: S314 - our own output
+    return {c.get("name"): c[0].get("message") for c in suite if c.find("skipped") is not None}
+
+
+def test_junit_passes_no_rule_that_did_not_run():
+    verdict = Verdict("contract")
+    source = dict.fromkeys(COMPARED, "needs the source, by --input or --against")
+    kinds = ("attention", "windows", "state", "conv", "model", "control")
+    proofs = [f"isolation.{kind}" for kind in kinds] + ["model.slots"]
+    unproven = dict.fromkeys(proofs, "no proof of this kind at level contract")
+    assert unrun(verdict) == source | unproven
+    verdict.checked["compared"] += 0
+    verdict.proofs += broken().proofs
+    assert unrun(verdict).keys() == unproven.keys() - {"isolation.attention", "isolation.control"}
+    verdict.proofs.append({**verdict.proofs[0], "kind": "model"})
+    left = {"isolation.windows", "isolation.state", "isolation.conv"}
+    assert unrun(verdict).keys() == left
 
 
 def test_junit_counts_what_is_not_kept():

@@ -57,8 +57,9 @@ def test_datasets_of_one_file_are_refused():
     told = r"^/d/ea and /d/ec were both made from t, which would be packed twice; name one of them"
     with pytest.raises(InputError, match=told):
         check_apart(folders, made)
-    # the same bytes under another name are a user's own affair, and so is what has no digest
-    check_apart(folders, [manifest(t="1"), manifest(t="2"), manifest(u="1")])
+    with pytest.raises(InputError, match="both made from u, which"):
+        check_apart(folders, [manifest(t="1"), manifest(t="2"), manifest(u="1")])
+    check_apart(folders, [manifest(t="1"), manifest(t="2"), manifest(t="3")])
     none = Manifest("encoded", ModelFacts("text", 1), {}, {}, {}, [{"name": "hub"}])
     check_apart(folders[:2], [none, none])
 
