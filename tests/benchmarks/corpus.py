@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import sysconfig
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
 
-def chat_lines(count, characters=1400):
+def chat_lines(count, characters=1400, first=0):
     """Yield `count` records of one question and one answer; no two texts are alike."""
-    pieces = _pieces(characters)
-    for number in range(count):
+    pieces = islice(_pieces(characters), 2 * first, None)
+    for number in range(first, first + count):
         question, answer = next(pieces), next(pieces)
         yield {
             "id": f"chat-{number}",
@@ -35,11 +36,12 @@ def _pieces(characters):
                 yield text[start : start + characters]
 
 
-def write_chats(path, count):
-    """Write a JSON Lines file of chats."""
+def write_chats(path, count, first=0):
+    """Write a JSON Lines file of chats, from the chat `first` on."""
     with Path(path).open("w", encoding="utf-8") as stream:
         stream.writelines(
-            json.dumps(record, ensure_ascii=False) + "\n" for record in chat_lines(count)
+            json.dumps(record, ensure_ascii=False) + "\n"
+            for record in chat_lines(count, first=first)
         )
 
 
