@@ -76,5 +76,5 @@ def slot_runs(input_ids: NDArray[np.integer], facts: ModelFacts) -> dict[str, Sl
         input_ids: (N,) token ids.
         facts: the model.
     """
-    tokens = {"image": facts.image_token_id, "video": facts.video_token_id}
-    return {kind: SlotRuns.of(input_ids, token) for kind, token in tokens.items()}
+    tokens = facts.slot_tokens
+    return {kind: SlotRuns.of(input_ids, tokens.get(kind)) for kind in ("image", "video")}

@@ -36,7 +36,7 @@ BYTES_PER_TOKEN = 3
 """About what a packed token takes on disk, all columns; used to turn shard bytes into tokens."""
 
 WINDOW_TOKENS = 16 * 2**20
-"""Tokens that are planned and held in memory at once, about 40 bytes each."""
+"""Tokens that are planned and held in memory at once: ids and labels, 8 bytes each."""
 
 _PORTION = 2**20  # tokens that are gathered, written and forgotten at once
 

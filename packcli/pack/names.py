@@ -36,7 +36,7 @@ def told_apart(paths: Sequence[Path], manifests: Sequence[Manifest]) -> list[dic
     Raises:
         InputError: no folder tells them apart.
     """
-    held = [_files(manifest) for manifest in manifests]
+    held = [manifest.files() for manifest in manifests]
     first: dict[str, dict[Identity, Path]] = {}
     for path, files in zip(paths, held, strict=True):
         for name, identity in files.items():
@@ -65,22 +65,13 @@ def check_apart(paths: Sequence[Path], manifests: Sequence[Manifest]) -> None:
     """
     first: dict[Identity, Path] = {}
     for path, manifest in zip(paths, manifests, strict=True):
-        for name, identity in _files(manifest).items():
+        for name, identity in manifest.files().items():
             other = first.setdefault(identity, path)
             if other is not path and identity != _UNKNOWN:
                 raise InputError(
                     f"{other} and {path} were both made from {name}, which would be packed twice; "
                     "name one of them, or give epochs (PATH:1) for a mixture that repeats samples"
                 )
-
-
-def _files(manifest: Manifest) -> dict[str, Identity]:
-    """Tell the files that were encoded by name; the last of a name counts."""
-    return {
-        str(one["name"]): (one.get("bytes"), one.get("sha256"))
-        for one in manifest.entries()
-        if "name" in one
-    }
 
 
 def _with_folders(name: str, folders: list[Path], taken: set[str]) -> list[str]:

@@ -78,6 +78,14 @@ class Manifest:
         """Yield what is told of each input, and of the inputs that it was made from itself."""
         yield from _entries(self.inputs)
 
+    def files(self) -> dict[str, tuple[int | None, str | None]]:
+        """Tell bytes and SHA-256 of the files that were encoded; the last of a name counts."""
+        return {
+            str(one["name"]): (one.get("bytes"), one.get("sha256"))
+            for one in self.entries()
+            if "name" in one
+        }
+
     def encode_options(self) -> Iterator[dict[str, Any]]:
         """Yield the options of each `encode`; a packed dataset tells them with its inputs."""
         yield from _encode_options(self.options, self.inputs)

@@ -51,9 +51,8 @@ def parts_of(dataset: Sequence[Target], origin: Sequence[Target]) -> tuple[list[
 
 def _files(target: Target) -> dict[str, str]:
     """Tell the SHA-256 of the files that a dataset was made from, by name; empty where unknown."""
-    entries = [] if target.manifest is None else list(target.manifest.entries())
-    told = [(entry.get("name"), entry.get("sha256")) for entry in entries]
-    return {name: str(digest or "") for name, digest in told if isinstance(name, str)}
+    files = {} if target.manifest is None else target.manifest.files()
+    return {name: str(digest or "") for name, (_, digest) in files.items()}
 
 
 def _called(files: dict[str, str], shared: dict[str, str]) -> dict[str, str]:
