@@ -12,17 +12,20 @@ from packcli.contract.errors import InputError
 from packcli.contract.offsets import Offsets
 from packcli.contract.packs import Packs, taken
 from packcli.pack.names import renamed
-from packcli.pack.sources import read_group
+from packcli.pack.sources import read_groups
 from packcli.shards.reader import Shard
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
     from packcli.pack.sources import RowGroup
     from packcli.shards.manifest import Manifest
+
+_TOGETHER = 8
+"""Row groups that are read at once: asking for one costs as much as some thousand tokens."""
 
 
 def distinct(numbers: NDArray[np.integer]) -> NDArray[np.int64]:
@@ -133,25 +136,41 @@ class SampleReader:
             yield packs
         missing = without(wanted, np.concatenate(found)) if found else wanted
         bounds = np.searchsorted(missing, [*self._firsts, self._end])
-        for group, (start, stop) in zip(self._groups, itertools.pairwise(bounds), strict=True):
-            inside = missing[start:stop]
-            if not inside.size:
-                continue
-            packs = self._read(group)
-            self._keep(group, packs, later)
+        for run in self._runs(np.flatnonzero(np.diff(bounds)).tolist()):
+            inside = missing[bounds[run[0]] : bounds[run[-1] + 1]]
+            groups = [self._groups[place] for place in run]
+            first, packs = groups[0].first, self._read(groups)
+            self._keep(first, packs, later)
             found.append(inside)
-            yield packs if inside.size == group.count else packs.take(inside - group.first)
+            yield packs if inside.size == packs.members.total else packs.take(inside - first)
 
-    def _keep(self, group: RowGroup, packs: Packs, later: NDArray[np.int64]) -> None:
-        bounds = np.searchsorted(later, [group.first, group.first + group.count])
+    def _runs(self, places: list[int]) -> Iterator[list[int]]:
+        """Put row groups together that follow each other in a shard."""
+        run: list[int] = []
+        for place in places:
+            if run and (len(run) == _TOGETHER or not self._follows(run[-1], place)):
+                yield run
+                run = []
+            run.append(place)
+        if run:
+            yield run
+
+    def _follows(self, one: int, other: int) -> bool:
+        here, there = self._groups[one], self._groups[other]
+        return here.path == there.path and here.number + 1 == there.number
+
+    def _keep(self, first: int, packs: Packs, later: NDArray[np.int64]) -> None:
+        bounds = np.searchsorted(later, [first, first + packs.members.total])
         beside = later[bounds[0] : bounds[1]]
         if beside.size:
-            self._kept.append((beside, packs.take(beside - group.first)))
+            self._kept.append((beside, packs.take(beside - first)))
 
-    def _read(self, group: RowGroup) -> Packs:
-        if self._open is None or self._open[0] != group.path:
-            self._open = (group.path, Shard.open(group.path))
-        packs = read_group(self._open[1], group.number, self._manifest)
-        if packs.members.total != group.count:
-            raise InputError(f"{group.path}: changed since it was indexed; pack again")
-        return renamed(packs, group.names)
+    def _read(self, groups: Sequence[RowGroup]) -> Packs:
+        """Read row groups of one shard."""
+        path, names = groups[0].path, groups[0].names
+        if self._open is None or self._open[0] != path:
+            self._open = (path, Shard.open(path))
+        packs = read_groups(self._open[1], [group.number for group in groups], self._manifest)
+        if packs.members.total != sum(group.count for group in groups):
+            raise InputError(f"{path}: changed since it was indexed; pack again")
+        return renamed(packs, names)

@@ -155,7 +155,7 @@ def _shard_samples(
         images = rows.cells["image_grid_thw"].lengths
         return Samples(cells.values, images, rows.cells["num_patches"].values), ends
     numbers = range(len(shard.group_rows))
-    return _joined([demands(read_group(shard, n, manifest)) for n in numbers]), ends
+    return _joined([demands(read_groups(shard, (n,), manifest)) for n in numbers]), ends
 
 
 def _joined(parts: list[Samples]) -> Samples:
@@ -168,15 +168,15 @@ def _joined(parts: list[Samples]) -> Samples:
     return Samples(joined[0], joined[1], joined[2])
 
 
-def read_group(shard: Shard, number: int, manifest: Manifest) -> Packs:
-    """Read the samples of a row group; derived columns are left on disk, padding is left out.
+def read_groups(shard: Shard, numbers: Sequence[int], manifest: Manifest) -> Packs:
+    """Read the samples of row groups; derived columns are left on disk, padding is left out.
 
     Raises:
         InputError: what is stored are no packs.
     """
     wanted = [column.name for column in carried_columns(manifest.model)]
     fields, there = {name.split(".")[0] for name in [*wanted, "cu_seqlens"]}, shard.columns
-    rows = shard.group(number, manifest.model, [name for name in there if name in fields])
+    rows = shard.together(numbers, manifest.model, [name for name in there if name in fields])
     if missing := [name for name in wanted if name not in rows.cells]:
         raise InputError(f"{shard.path}: no column {', '.join(missing)}; {_CHECK}")
     packs = _believed(shard, rows)

@@ -279,16 +279,16 @@ def test_a_window_of_a_stored_plan_reads_a_row_group_once(encoded, tmp_path, mon
 
     windows = []
 
-    def noted(shard, number, manifest, read=reading.read_group):
-        windows[-1].append((shard.path.name, number))
-        return read(shard, number, manifest)
+    def noted(shard, numbers, manifest, read=reading.read_groups):
+        windows[-1] += [(shard.path.name, number) for number in numbers]
+        return read(shard, numbers, manifest)
 
     def opened(reader, wanted, later, load=reading.SampleReader.load):
         windows.append([])
         return load(reader, wanted, later)
 
     planned(tmp_path / "plan.parquet", [encoded()])
-    monkeypatch.setattr(reading, "read_group", noted)
+    monkeypatch.setattr(reading, "read_groups", noted)
     monkeypatch.setattr(reading.SampleReader, "load", opened)
     filled(tmp_path / "plan.parquet", [encoded()], tmp_path / "whole")
     assert len(windows) == 1
