@@ -52,7 +52,7 @@ class ShardWriter:
         self._waiting: list[Packs] = []
         self._waiting_tokens = 0
         self._rows = self._samples = self._tokens = 0
-        self._file = pq.ParquetWriter(path, schema(facts), **_layout(facts))
+        self._file = pq.ParquetWriter(path, schema(facts), **layout(facts))
 
     def __enter__(self) -> Self:
         """Open."""
@@ -131,8 +131,10 @@ def _group_bounds(lengths: np.ndarray, *, last: bool) -> list[int]:
     return bounds
 
 
-def _layout(facts: ModelFacts) -> dict[str, Any]:
-    """Encodings measured on packed tokens: split bytes + zstd 1 is smallest and fast.
+def layout(facts: ModelFacts) -> dict[str, Any]:
+    """How a model's shards are written, for `pyarrow.parquet.ParquetWriter`.
+
+    Encodings measured on packed tokens: split bytes + zstd 1 is smallest and fast.
 
     What is small in a row group costs more to set zstd up for than it saves. Values are handed
     to the encoder a whole group at a time: the library's 1024 cost 3 % more for the same bytes.
