@@ -2,8 +2,9 @@
 
     python tests/benchmarks/bench_workers.py --model DIR [--megabytes 300] [--runs 1]
 
-Takes every core that it may. Both runs must write the same bytes. Wall seconds hold the start of
-Python, the reading of the model and the writing; peaks are those of the largest process.
+One worker is run twice: on every core, where Arrow compresses beside it, and on one core alone. All
+runs must write the same bytes. Wall seconds hold the start of Python, the reading of the model and
+the writing; peaks are those of the largest process.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ import corpus
 
 UNIQUE = 10_000
 """Chats before they repeat, under another number."""
+
+RUNS = {"one worker on one core": (1, {0}), "one worker": (1, ()), "two workers": (2, ())}
+"""Workers and cores."""
 
 _CALL = "from packcli.cli import main; main()"
 
@@ -40,10 +44,12 @@ def write_input(path, megabytes):
     return count
 
 
-def encode(source, out, model, workers):
-    """Run the command; return wall seconds, CPU seconds and the peak of memory in MiB."""
+def encode(source, out, model, workers, cores=()):
+    """Run the command, on some cores; return wall seconds, CPU seconds and the peak in MiB."""
     flags = ["--model", model, "-o", str(out), "--num-proc", str(workers), "--no-progress"]
     command = [sys.executable, "-c", _CALL, "encode", str(source), *flags, "--json"]
+    every = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores or every)  # what is started here inherits them
     begun = time.perf_counter()
     with open(os.devnull, "w") as nowhere:  # noqa: PTH123 - no path
         process = os.posix_spawn(
@@ -55,6 +61,7 @@ def encode(source, out, model, workers):
     _, status, usage = os.wait4(process, 0)
     assert status == 0, status
     seconds = time.perf_counter() - begun
+    os.sched_setaffinity(0, every)
     return seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
 
 
@@ -81,18 +88,18 @@ def main():
         *_, least = encode(small, folder / "out", given.model, 1)
         trees, best = {}, {}
         for run in range(given.runs):
-            for workers in (1, 2):
-                out = folder / f"out-{workers}-{run}"
-                seconds, cpu, peak = encode(large, out, given.model, workers)
-                best[workers] = min(seconds, best.get(workers, seconds))
-                trees[workers] = tree(out)
-                print(f"{workers} workers: {seconds:.1f} s wall, {cpu:.1f} s CPU, {peak:.0f} MiB")
-                if workers == 1:
+            for name, (workers, cores) in RUNS.items():
+                out = folder / f"out-{name.replace(' ', '-')}-{run}"
+                seconds, cpu, peak = encode(large, out, given.model, workers, cores)
+                best[name] = min(seconds, best.get(name, seconds))
+                trees[name] = tree(out)
+                print(f"{name}: {seconds:.1f} s wall, {cpu:.1f} s CPU, {peak:.0f} MiB")
+                if name == "one worker":
                     print(f"peak of 20x the input: {peak:.0f} MiB, of 1x: {least:.0f} MiB")
-        assert trees[1] == trees[2], "two workers wrote other bytes"
-    print(
-        f"two workers: {best[1] / best[2]:.2f}x one, the same bytes; load {os.getloadavg()[0]:.1f}"
-    )
+        assert all(each == trees["one worker"] for each in trees.values()), "other bytes"
+    for name in ("one worker", "one worker on one core"):
+        print(f"two workers: {best[name] / best['two workers']:.2f}x {name}, the same bytes")
+    print(f"load {os.getloadavg()[0]:.1f}")
 
 
 if __name__ == "__main__":
