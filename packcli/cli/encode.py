@@ -13,7 +13,7 @@ from packcli.cli.progress import as_json, no_progress, progress
 from packcli.cli.record_flags import job_of, record_flags
 from packcli.cli.reports.text import counted
 from packcli.contract.errors import PackcliError
-from packcli.contract.rejections import ADVICE, WARNINGS
+from packcli.contract.rejections import ADVICE, FAULT, OF_RECORDS, WARNINGS
 
 if TYPE_CHECKING:
     from packcli.encode.run import EncodeSummary
@@ -30,9 +30,6 @@ Examples, on the bundled data:
 @click.argument("inputs", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder to write.")
 @record_flags
-@click.option(
-    "--embed-media", is_flag=True, help="Store the bytes of media in OUTPUT/media, once each."
-)
 @click.option("--dry-run", is_flag=True, help="Write nothing; print counts and lengths.")
 @click.option(
     "--resume/--no-resume", default=True, show_default=True, help="Go on with unfinished work."
@@ -92,7 +89,7 @@ def _dry_run(
 
 def end(summary: EncodeSummary, max_reject_rate: float, where: str) -> None:
     """Leave with the status that a summary earns."""
-    if faults := summary.warnings["packcli_fault"]:
+    if faults := summary.warnings[FAULT]:
         told = f"failed itself on {counted(faults, 'records')}; {where}, and report it"
         click.echo(f"packcli: {told}", err=True)
         sys.exit(PackcliError.exit_code)
@@ -118,7 +115,10 @@ def describe(summary: EncodeSummary) -> str:
         f"tokens   {summary.tokens:,}, of which {summary.supervised_tokens:,} supervised",
         f"media    {', '.join(media)}",
     ]
-    return "\n".join(lines + codes(summary))
+    told = codes(summary)
+    if summary.warnings.keys() & OF_RECORDS:
+        told.append("         `packcli lint` names the records that are warned of")
+    return "\n".join(lines + told)
 
 
 def codes(summary: EncodeSummary) -> list[str]:

@@ -99,6 +99,9 @@ _FLAGS = (
         "--loss-scale", is_flag=True, help="Keep loss weights of turns in a column loss_scale."
     ),
     click.option(
+        "--embed-media", is_flag=True, help="Store the bytes of media in OUTPUT/media, once each."
+    ),
+    click.option(
         "--allow-remote-media",
         is_flag=True,
         help="Fetch media from http(s) addresses, if they are public.",
@@ -163,6 +166,6 @@ def _options(flags: dict[str, Any]) -> Any:  # noqa: ANN401 - EncodeOptions, imp
         vit_windows=flags["vit_windows"],
         loss_scale=flags["loss_scale"],
         limit=flags["limit"],
-        embed_media=bool(flags.get("embed_media")),
+        embed_media=flags["embed_media"],
         allow_remote_media=flags["allow_remote_media"],
     )

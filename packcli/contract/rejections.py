@@ -29,6 +29,24 @@ class RejectedLine(TypedDict):
     digest: NotRequired[str]
 
 
+class WarnedLine(TypedDict):
+    """A record that is kept although there is something to be known of it.
+
+    Attributes:
+        file: short name of the input.
+        line: its line there, from 1.
+        id: of the record, None where it has none; that of a `duplicate_id` is not held.
+        code: what is to be known, one of the stable codes of warnings.
+        message: the same in words.
+    """
+
+    file: str
+    line: int
+    id: str | None
+    code: str
+    message: str
+
+
 REJECTIONS: dict[str, str] = {
     "bad_json": "its line is not JSON, is cut, or is longer than 64 MiB",
     "bad_utf8": "its bytes are not UTF-8",
@@ -95,7 +113,8 @@ REMEDIES: dict[str, str] = {
 
 WARNINGS: dict[str, str] = {
     "thinking_not_shown": "the chat template leaves out a turn's thinking",
-    "tools_not_shown": "the chat template leaves out the list of tools",
+    "words_not_shown": "the chat template leaves out what an answer says before its thinking",
+    "tools_not_shown": "the list of tools is left out, by the chat template or for want of turns",
     "second_shape_ignored": "a record has several shapes; the first of messages, conversations, "
     "conversation, prompt + completion, query + response, instruction + output is taken",
     "media_bytes_not_kept": "a record holds the bytes of media, and the dataset only their hashes",
@@ -107,9 +126,16 @@ WARNINGS: dict[str, str] = {
 }
 """Meaning by code of what is counted and rejects nothing."""
 
+FAULT = "packcli_fault"
+"""The warning that counts records on which packcli itself failed; they are rejected."""
+
+OF_RECORDS = frozenset(WARNINGS.keys() - {FAULT, "fast_library_differs"})
+"""Warnings of single records that are kept, which `packcli lint` names."""
+
 ADVICE: dict[str, str] = {
     "thinking_not_shown": "let it be where earlier turns are meant to lose theirs; else write it "
     "into the answer, or use a template that shows reasoning_content",
+    "words_not_shown": "write it behind </think>, or drop it",
     "tools_not_shown": "use a template that knows tools, or drop them",
     "second_shape_ignored": "drop the keys of the others",
     "media_bytes_not_kept": "keep them with --embed-media, or name files instead",

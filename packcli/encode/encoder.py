@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from packcli.contract.errors import InputError, PackcliError, Rejection
 from packcli.encode.expander import Expander
 from packcli.encode.options import facts_of, family_of
-from packcli.encode.outcome import Outcome, rejected_line
+from packcli.encode.outcome import Outcome, rejected_line, warned_line
 from packcli.encode.records.raw import parse
 from packcli.encode.records.reading import identity_of, read_record
 from packcli.encode.records.shapes import second_shape
@@ -17,7 +17,6 @@ from packcli.encode.text.quick_template import NotAlikeError
 from packcli.encode.text.text_encoder import Placeholders, TextEncoder
 
 if TYPE_CHECKING:
-    from collections import Counter
     from collections.abc import Callable, Iterable, Sequence
 
     from packcli.encode.media.sources import MediaRoot
@@ -46,6 +45,11 @@ class _Underway:
     rendered: str = field(init=False)
     draft: Draft | None = None
     text: EncodedText = field(init=False)
+    warned: tuple[str, ...] = ()
+
+    def warn(self, code: str) -> None:
+        """Note what is to be known of the record."""
+        self.warned += (code,)
 
 
 class Encoder:
@@ -89,20 +93,27 @@ class Encoder:
         every = list(records)
         underway = [_Underway(name, raw, f"{name}:{raw.line}") for raw in every if not raw.blank]
         outcome = Outcome(blank=len(every) - len(underway))
+        begun = underway
         for step in (self._read, self._render, self._cut):
             underway = _each(step, underway, outcome)
         underway = _each(self._check, self._tokenized(underway, outcome), outcome)
         outcome.samples += map(_sample, underway)
+        outcome.warned += [
+            warned_line(name, one.raw.line, code, one.id)
+            for one in begun
+            if one.warned
+            for code in one.warned
+        ]
         outcome.rejected.sort(key=lambda line: line["offset"])
         return outcome
 
-    def _read(self, one: _Underway, warnings: Counter[str]) -> None:
+    def _read(self, one: _Underway) -> None:
         """Understand the record, and size its media."""
         record = parse(one.raw)
         one.id = identity_of(record)
         one.conversation = conversation = self.media.canvases(read_record(record))
         if second_shape(record):
-            warnings["second_shape_ignored"] += 1
+            one.warn("second_shape_ignored")
         if not conversation.media:
             return
         media: list[Medium] = []
@@ -110,7 +121,7 @@ class Encoder:
         count = sum(ref.kind == "image" for ref in conversation.media)
         for ref in conversation.media:
             if ref.kind == "image":
-                medium, expansion = self.media.image(ref, count, warnings)
+                medium, expansion = self.media.image(ref, count, one.warn)
             else:
                 medium, expansion = self.media.video(ref)
             media.append(medium)
@@ -119,25 +130,26 @@ class Encoder:
         slots = sum(sum(e.slots) for kind in expansions.values() for e in kind)
         self._check_length(one.source, slots)
         if not self.embeds and any(ref.embedded for ref in conversation.media):
-            warnings["media_bytes_not_kept"] += 1
+            one.warn("media_bytes_not_kept")
         # embedded files must not be held until the whole batch is done
         conversation.media = ()
         one.media, one.expansions = tuple(media), (expansions["image"], expansions["video"])
 
-    def _render(self, one: _Underway, _: Counter[str]) -> None:
+    def _render(self, one: _Underway) -> None:
         if not one.media:
             one.draft = self.text.framed(one.conversation, supervise=self._options.supervise)
         if one.draft is None:
             one.rendered = self.text.render(one.conversation)
 
-    def _cut(self, one: _Underway, warnings: Counter[str]) -> None:
+    def _cut(self, one: _Underway) -> None:
         if one.draft is not None:
             return
         supervise = self._options.supervise
         one.draft = self.text.cut(
             one.conversation, one.rendered, one.expansions, supervise=supervise
         )
-        warnings.update(self.text.omitted(one.conversation, one.rendered))
+        for code in self.text.omitted(one.conversation, one.rendered):
+            one.warn(code)
         one.rendered = ""
 
     def _tokenized(self, underway: list[_Underway], outcome: Outcome) -> list[_Underway]:
@@ -152,11 +164,11 @@ class Encoder:
             one.text = text
         return underway
 
-    def _tokenize(self, one: _Underway, _: Counter[str]) -> None:
+    def _tokenize(self, one: _Underway) -> None:
         assert one.draft is not None  # noqa: S101 - the step before has made it
         one.text = self.text.finish([one.draft])[0]
 
-    def _check(self, one: _Underway, _: Counter[str]) -> None:
+    def _check(self, one: _Underway) -> None:
         text = one.text
         if text.loss_scale is not None and not self._options.loss_scale:
             message = "a turn has a loss weight other than 0 and 1; keep it with --loss-scale"
@@ -178,13 +190,13 @@ class Encoder:
 
 
 def _each(
-    step: Callable[[_Underway, Counter[str]], None], underway: list[_Underway], outcome: Outcome
+    step: Callable[[_Underway], None], underway: list[_Underway], outcome: Outcome
 ) -> list[_Underway]:
     """Take a step with every record; return those that got through, and report the others."""
     through: list[_Underway] = []
     for one in underway:
         try:
-            step(one, outcome.warnings)
+            step(one)
         except (PackcliError, NotAlikeError):
             raise
         except Rejection as why:

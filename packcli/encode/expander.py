@@ -18,7 +18,7 @@ from packcli.encode.sample import Medium
 from packcli.families.family import VideoMetadata
 
 if TYPE_CHECKING:
-    from collections import Counter
+    from collections.abc import Callable
 
     from packcli.encode.media.sources import MediaRoot, Source
     from packcli.encode.options import EncodeOptions
@@ -73,13 +73,15 @@ class Expander:
             raise Rejection("bad_record", f"fps is {fps!r:.40} for one clip of canvases; give one")
         return as_clip(replace(conversation, media=held), rates[0])
 
-    def image(self, ref: MediaRef, images: int, warnings: Counter[str]) -> tuple[Medium, Expansion]:
+    def image(
+        self, ref: MediaRef, images: int, warn: Callable[[str], None]
+    ) -> tuple[Medium, Expansion]:
         """Plan an image.
 
         Args:
             ref: the image.
             images: how many the record holds.
-            warnings: counts by code, added to.
+            warn: is told the code of what is to be known of it.
 
         Raises:
             Rejection: it cannot be read, or the model cannot take it.
@@ -87,7 +89,7 @@ class Expander:
         source = locate(ref, self._root)
         size = image_size(source, self._options.images)
         if size.animated:
-            warnings["animated_image_first_frame"] += 1
+            warn("animated_image_first_frame")
         limits = image_limits(ref, self._options.pixels)
         plan = self._family.image_plan(size.height, size.width, limits, images=images)
         medium = Medium("image", self._address(ref, [source]), size.height, size.width, plan.grid)

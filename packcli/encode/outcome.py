@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from packcli.contract.errors import Rejection
+from packcli.contract.rejections import FAULT, WARNINGS, WarnedLine
 
 if TYPE_CHECKING:
     from packcli.encode.records.raw import RawRecord
     from packcli.encode.sample import Sample
-
-FAULT = "packcli_fault"
-"""The warning that counts records on which packcli itself failed."""
 
 
 @dataclass(slots=True)
@@ -26,17 +24,25 @@ class Outcome:
         samples: kept, in order.
         rejected: one line of ``rejected.jsonl`` each.
         blank: lines with nothing on them.
-        warnings: counts by code.
+        warned: what is to be known of records, in order.
+        faults: records on which packcli itself failed.
     """
 
     samples: list[Sample] = field(default_factory=list["Sample"])
     rejected: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     blank: int = 0
-    warnings: Counter[str] = field(default_factory=Counter[str])
+    warned: list[WarnedLine] = field(default_factory=list[WarnedLine])
+    faults: int = 0
+
+    @property
+    def warnings(self) -> Counter[str]:
+        """Counts by code."""
+        counts = Counter(line["code"] for line in self.warned)
+        return counts + Counter({FAULT: self.faults})
 
     def fault(self, error: Exception) -> Rejection:
         """Count a failure of packcli itself, which costs one record and not the run."""
-        self.warnings[FAULT] += 1
+        self.faults += 1
         place = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{Path(place.filename).name}:{place.lineno}"
         message = f"packcli failed on it ({type(error).__name__} at {where}: {error!s:.200})"
@@ -56,3 +62,9 @@ def rejected_line(
         "message": " ".join(f"{name}:{raw.line}: {rejection.message}".split()),
         "sha256": raw.sha256,
     }
+
+
+def warned_line(name: str, line: int, code: str, identity: str | None = None) -> WarnedLine:
+    """Say of a record what is to be known of it."""
+    message = f"{name}:{line}: {WARNINGS[code]}"
+    return {"file": name, "line": line, "id": identity, "code": code, "message": message}

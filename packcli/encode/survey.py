@@ -15,6 +15,7 @@ from packcli.contract.packs import IGNORED
 from packcli.encode.collector import seldom
 from packcli.encode.inputs import expand, reader_for
 from packcli.encode.options import family_of, quick_enough
+from packcli.encode.repeats import identities, repeated
 from packcli.encode.run import (
     BATCH_RECORDS,
     encoder_for,
@@ -27,6 +28,7 @@ from packcli.encode.summary import EncodeSummary
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from packcli.contract.rejections import WarnedLine
     from packcli.encode.encoder import Encoder
     from packcli.encode.options import EncodeJob, Part
     from packcli.encode.outcome import Outcome
@@ -40,11 +42,13 @@ class Survey:
     Attributes:
         summary: its counts.
         rejected: lines of what would be ``rejected.jsonl``, in order.
+        warned: what is to be known of the first records of which something is, in order.
         lengths: samples by their length in tokens.
     """
 
     summary: EncodeSummary
     rejected: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    warned: list[WarnedLine] = field(default_factory=list["WarnedLine"])
     lengths: Counter[int] = field(default_factory=Counter[int])
 
     def histogram(self) -> list[tuple[int, int]]:
@@ -58,9 +62,21 @@ class Survey:
 
 
 def survey(
-    inputs: list[Path], job: EncodeJob, *, workers: int = 1, progress: Told | None = None
+    inputs: list[Path],
+    job: EncodeJob,
+    *,
+    workers: int = 1,
+    progress: Told | None = None,
+    named: int | None = 0,
 ) -> Survey:
     """Encode every record of every input and keep nothing of it but counts.
+
+    Args:
+        inputs: in order.
+        job: model directory and options.
+        workers: processes.
+        progress: as in `packcli.encode.run.Writing`.
+        named: warnings to keep with the record's place; None for all.
 
     Raises:
         InputError: an input or the model directory cannot be used.
@@ -72,7 +88,7 @@ def survey(
     family_of(job)  # what does not fit the model is told before work begins
     job = quick_enough(job, inputs)
     reports: list[dict[str, Any]] = []
-    for report in engine.run(partial(survey_part, job), parts, workers=workers):
+    for report in engine.run(partial(survey_part, job, named), parts, workers=workers):
         reports.append(report)
         if progress is not None:
             progress(len(reports), len(parts), *told(reports))
@@ -80,26 +96,38 @@ def survey(
     for report in reports:
         lengths.update(report["lengths"])
     rejected = [line for report in reports for line in report["rejected"]]
-    return Survey(EncodeSummary.of(reports), rejected, lengths)
+    summary = EncodeSummary.of(reports)
+    count, doubles = repeated(parts, [report["ids"] for report in reports], named)
+    if count:
+        summary.warnings["duplicate_id"] = count
+    warned = [line for report in reports for line in report["warned"]] + doubles
+    places = {part.name: place for place, part in enumerate(parts)}
+    warned.sort(key=lambda line: (places[line["file"]], line["line"]))
+    return Survey(summary, rejected, warned[:named], lengths)
 
 
-def survey_part(job: EncodeJob, part: Part) -> dict[str, Any]:
-    """Encode one part; return what `EncodeSummary.of` adds up, and lengths."""
+def survey_part(job: EncodeJob, named: int | None, part: Part) -> dict[str, Any]:
+    """Encode one part; return what `EncodeSummary.of` adds up, warnings, lengths and ids."""
     encoder = encoder_for(job, part)
     with seldom():
-        return faithful(encoder, lambda: _survey(encoder, part))
+        return faithful(encoder, lambda: _survey(encoder, part, named))
 
 
-def _survey(encoder: Encoder, part: Part) -> dict[str, Any]:
+def _survey(encoder: Encoder, part: Part, named: int | None) -> dict[str, Any]:
     counts, warnings, lengths = Counter[str](), Counter[str](), Counter[int]()
     rejected: list[dict[str, Any]] = []
+    warned: list[WarnedLine] = []
+    ids = [np.zeros((0, 2), np.int64)]
     records = reader_for(part.path).records(part.path, part.range)
     while batch := list(islice(records, BATCH_RECORDS)):
         outcome = encoder.encode(part.name, batch)
         _count(outcome, counts, lengths)
         warnings += outcome.warnings
         rejected += outcome.rejected
-    return {"counts": counts, "warnings": warnings, "rejected": rejected, "lengths": lengths}
+        warned = (warned + outcome.warned)[:named]
+        ids.append(identities(outcome.samples))
+    told = {"counts": counts, "warnings": warnings, "rejected": rejected, "lengths": lengths}
+    return told | {"warned": warned, "ids": np.concatenate(ids)}
 
 
 def _count(outcome: Outcome, counts: Counter[str], lengths: Counter[int]) -> None:

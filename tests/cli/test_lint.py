@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
 
@@ -42,9 +43,63 @@ def test_warnings_say_what_to_do(call, tmp_path):
     line = "warning  1 second_shape_ignored: a record has several shapes; the first of messages, "
     for ended in (call("lint", path, *MODEL), call("encode", path, *MODEL, "--dry-run")):
         assert ended.status == 0
-        (told,) = [told for told in ended.out.splitlines() if told.startswith("warning")]
+        (told,) = [told for told in ended.out.splitlines() if told.startswith("warning  ")]
         assert told.startswith(line)
         assert told.endswith("; drop the keys of the others")
+
+
+def test_lint_names_what_is_warned_of(call, tmp_path):
+    twice = GOOD | {"query": "q", "response": "r"}
+    records = [twice | {"id": "a"}, GOOD | {"id": "b"}, {"a": 1}, twice | {"id": "a"}, twice]
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    flags = (path, *MODEL, "--max-reject-rate", 1)
+    ended = call("lint", *flags)
+    assert ended.status == 0
+    shape = "a record has several shapes"
+    assert [line[:59] for line in ended.out.splitlines() if line.startswith("warning: ")] == [
+        f"warning: a.jsonl:1: {shape}; the first ",
+        f"warning: a.jsonl:4: {shape}; the first ",
+        "warning: a.jsonl:4: a sample has the id of one before it [d",
+        f"warning: a.jsonl:5: {shape}; the first ",
+    ]
+    assert "… and 2 more" in call("lint", *flags, "--max-findings", 2).out
+    shown = call("lint", *flags, "--json").document
+    assert shown["warnings"] == {"duplicate_id": 1, "second_shape_ignored": 3}
+    assert [(w["line"], w["id"], w["code"]) for w in shown["warned"]] == [
+        (1, "a", "second_shape_ignored"),
+        (4, "a", "second_shape_ignored"),
+        (4, None, "duplicate_id"),
+        (5, None, "second_shape_ignored"),
+    ]
+    assert len(call("lint", *flags, "--json", "--max-findings", 1).document["warned"]) == 1
+    for more in (("--dry-run",), ("-o", tmp_path / "out")):
+        encoded = call("encode", *flags, *more)
+        assert "`packcli lint` names the records that are warned of" in encoded.out
+        assert call("encode", *flags, *more, "--json", "--overwrite").document[
+            "warnings"] == shown["warnings"]  # fmt: skip
+
+
+def test_lint_does_not_depend_on_workers(call, tmp_path, monkeypatch):
+    monkeypatch.setattr("packcli.encode.run.PART_BYTES", 200)
+    path = tmp_path / "a.jsonl"
+    records = [GOOD | {"query": "q", "response": "r", "id": n % 5} for n in range(20)]
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    one, two = (call("lint", path, *MODEL, "--json", "--num-proc", n).document for n in (1, 2))
+    assert one == two
+    assert one["warnings"] == {"duplicate_id": 15, "second_shape_ignored": 20}
+
+
+def test_lint_embeds_as_encode_does(call, tmp_path):
+    held = {"bytes": base64.b64encode((DATA / "media" / "dot.png").read_bytes()).decode()}
+    path = tmp_path / "a.jsonl"
+    asked = {"role": "user", "content": "<image>?"}
+    record = {"messages": [asked, *GOOD["messages"][1:]], "images": [held]}
+    path.write_text(json.dumps(record) + "\n")
+    flags = (path, "--model", DATA / "models" / "qwen3_vl", "--no-progress", "--json")
+    assert call("lint", *flags).document["warnings"] == {"media_bytes_not_kept": 1}
+    assert call("lint", *flags, "--embed-media").document["warnings"] == {}
+    assert [one.name for one in tmp_path.iterdir()] == ["a.jsonl"]
 
 
 def test_lint_as_json(call, records):

@@ -16,9 +16,8 @@ from PIL import Image
 
 import packcli
 from packcli.contract.errors import InputError
-from packcli.contract.rejections import ADVICE, REJECTIONS, WARNINGS
+from packcli.contract.rejections import ADVICE, FAULT, REJECTIONS, WARNINGS
 from packcli.encode.media.images import ImagePolicy
-from packcli.encode.outcome import FAULT
 from packcli.families.family import PixelLimits, VideoOptions
 from tests.encode.conftest import write_model
 from tests.encode.running import chat, run, write_lines
@@ -339,7 +338,7 @@ def test_every_warning_is_known():
     package = Path(packcli.__file__).parent
     text = "".join(path.read_text("utf-8") for path in package.rglob("*.py"))
     counted = {*re.findall(r'warnings"?\]?\["(\w+)"\] *\+?= ', text), FAULT}
-    counted |= {*re.findall(r'codes.append\("(\w+)"\)', text)}
+    counted |= {*re.findall(r'(?:warn|codes.append)\("(\w+)"\)', text)}
     assert counted == WARNINGS.keys() == ADVICE.keys()
     assert not WARNINGS.keys() & REJECTIONS.keys()
 

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 from packcli.contract.errors import Rejection
+from packcli.encode.records.agreement import agreed
 from packcli.encode.records.conversation import JsonObject, Kind, MediaRef
 
 if TYPE_CHECKING:
@@ -26,6 +27,11 @@ OPTION_NAMES = {
     "timestamp_decimal": "timestamp_decimals",
 }
 """Per-record options of sampling and size, by every name they come under."""
+
+_OPTION_KEYS = {
+    name: tuple(key for key, meant in OPTION_NAMES.items() if meant == name)
+    for name in OPTION_NAMES.values()
+}
 
 _SMALLEST, _LARGEST, MOST_FRAMES = 1e-6, 2**53, 1_000_000
 """Bounds of every option, and of `num_frames`: beyond them arithmetic or memory gives out."""
@@ -62,13 +68,14 @@ def read_options(source: Mapping[str, Any], *, of_record: bool = False) -> dict[
         Rejection: `bad_record`, an option is not a positive number of a sane size.
     """
     found: dict[str, Any] = {}
-    for key, name in OPTION_NAMES.items():
-        value = source.get(key)
+    for name, keys in _OPTION_KEYS.items():
+        given = {key: source[key] for key in keys if source.get(key) is not None}
+        value = agreed(given)
         if value is None:
             continue
         many = of_record and name == "fps" and isinstance(value, list) and value
         for number in cast("list[Any]", value) if many else [value]:
-            _check_number(key, name, number)
+            _check_number(" and ".join(given), name, number)
         found[name] = value
     return found
 

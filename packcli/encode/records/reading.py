@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from packcli.contract.errors import Rejection
+from packcli.encode.records.agreement import agreed
 from packcli.encode.records.canvases import POSITIONS, tags_of_canvases, with_positions
 from packcli.encode.records.conversation import (
     Conversation,
@@ -93,7 +94,8 @@ def _document(record: JsonObject) -> Conversation:
         raise Rejection("zero_length", "text is empty; drop the record")
     media = _supply(record)
     media.check()
-    return Conversation(identity_of(record), (), text=record["text"])
+    tools = _tools(record.get("tools"))
+    return Conversation(identity_of(record), (), tools=tools, text=record["text"])
 
 
 def identity_of(record: JsonObject) -> str | None:
@@ -107,12 +109,23 @@ def _supply(record: JsonObject) -> MediaSupply:
         "image": with_positions(read_media(record, "image"), record.get(POSITIONS)),
         "video": read_media(record, "video"),
     }
-    options: dict[str, Any] = {}
-    if any(record.get(key) is not None for key in (*OPTION_NAMES, *_OPTION_SOURCES)):
-        for source in (record, *(record.get(key) for key in _OPTION_SOURCES)):
-            if isinstance(source, dict):
-                options |= read_options(cast("JsonObject", source), of_record=True)
-    return MediaSupply(waiting, options)
+    given = any(record.get(key) is not None for key in (*OPTION_NAMES, *_OPTION_SOURCES))
+    return MediaSupply(waiting, _options(record) if given else {})
+
+
+def _options(record: JsonObject) -> dict[str, Any]:
+    """Collect options of the whole record, which may stand in three places."""
+    places = {"the record": record} | {key: record.get(key) for key in _OPTION_SOURCES}
+    found = {
+        place: read_options(cast("JsonObject", source), of_record=True)
+        for place, source in places.items()
+        if isinstance(source, dict)
+    }
+    names = dict.fromkeys(name for options in found.values() for name in options)
+    return {
+        name: agreed({f"{name} of {p}": held[name] for p, held in found.items() if name in held})
+        for name in names
+    }
 
 
 def _turns(messages: list[Any], supply: MediaSupply) -> list[Turn]:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from packcli.contract.errors import Rejection
+from packcli.encode.records.agreement import agreed
 from packcli.encode.records.conversation import JsonObject, Kind, Part, Role, Turn
 from packcli.encode.records.media_refs import find_ref, read_options
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from packcli.encode.records.media_refs import MediaSupply
-
-Value = TypeVar("Value")
 
 ROLES: dict[str, Role] = {
     "system": "system",
@@ -51,6 +48,8 @@ _LARGEST_WEIGHT = 1e30
 """Weights are stored with 32 bits, which hold a little more."""
 _REASONING = ("reasoning_content", "thinking", "reasoning")
 _WEIGHTS = ("loss_scale", "weight")
+_CONTENTS, _TEXTS = ("content", "value"), ("text", "value")
+_ROLES = ("role", "from")
 
 
 def read_turn(message: JsonObject, where: str, supply: MediaSupply) -> Turn:
@@ -61,7 +60,7 @@ def read_turn(message: JsonObject, where: str, supply: MediaSupply) -> Turn:
     """
     alias = _role_name(message, where)
     role = ROLES[alias]
-    content = message["content"] if "content" in message else message.get("value")
+    content = _written(message, _CONTENTS, where)
     if alias in CALL_ROLES:
         turn_content, calls = "", _calls_from_text(content, where)
     else:
@@ -91,6 +90,8 @@ def _given_role(message: JsonObject) -> object:
 def _role_name(message: JsonObject, where: str) -> str:
     role = _given_role(message)
     if isinstance(role, str) and role in ROLES:
+        given = {key: message.get(key) for key in _ROLES}
+        agreed({k: ROLES[v] for k, v in given.items() if isinstance(v, str) and v in ROLES}, where)
         return role
     known = "system, user, assistant, tool or an alias of them"
     found = "has no role" if role is None else f"has the unknown role {role!r:.40}"
@@ -135,7 +136,7 @@ def _part(part: object, where: str, supply: MediaSupply) -> Part:
     fields = cast("JsonObject", part)
     kind = _part_kind(fields, where)
     if kind == "text":
-        text = next((fields[k] for k in ("text", "value") if fields.get(k) is not None), None)
+        text = _written(fields, _TEXTS, where)
         if not isinstance(text, str):
             raise Rejection("bad_record", f"{where}: a text part holds {text!r:.40}; give text")
         return Part("text", text)
@@ -216,16 +217,14 @@ def read_json(text: str, where: str) -> Any:  # noqa: ANN401 - any JSON value
 
 def _reasoning(message: JsonObject, where: str) -> str | None:
     given = {key: m for key in _REASONING if isinstance(m := message.get(key), str)}
-    return _only({key: m for key, m in given.items() if m.strip()} or given, where)
+    return agreed({key: m for key, m in given.items() if m.strip()} or given, where)
 
 
-def _only(given: Mapping[str, Value], where: str) -> Value | None:
-    """Return what is given under any of several names of one field."""
-    values = [*given.values()]
-    if any(value != values[0] for value in values[1:]):
-        message = f"{where}: {' and '.join(given)} differ; keep one of them"
-        raise Rejection("bad_record", message)
-    return values[0] if values else None
+def _written(source: JsonObject, names: tuple[str, str], where: str) -> Any:  # noqa: ANN401 - any JSON value
+    """Return what is written under either name; a number under the other is something else."""
+    given = {k: source[k] for k in names if isinstance(source.get(k), str | list | dict)}
+    first, other = (source.get(name) for name in names)
+    return agreed(given, where) if given else (other if first is None else first)
 
 
 def _text_or_none(message: JsonObject, key: str) -> str | None:
@@ -241,7 +240,7 @@ def _loss(message: JsonObject, where: str) -> bool | None:
 
 
 def _weight(message: JsonObject, where: str) -> float | None:
-    value = _only({k: message[k] for k in _WEIGHTS if message.get(k) is not None}, where)
+    value = agreed({k: message[k] for k in _WEIGHTS if message.get(k) is not None}, where)
     if value is None:
         return None
     number = isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,22 +1,41 @@
-"""What a template may leave out and the record still is a sample: thinking, and lists of tools."""
+"""What may be left out, and the record still is a sample.
+
+A template may not show thinking, what an answer says before it, or a list of tools.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from packcli.contract.errors import Rejection
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from packcli.encode.records.conversation import Conversation, JsonObject, Part, Turn
+    from packcli.encode.records.conversation import Conversation, JsonObject, Turn
 
     Render = Callable[[Conversation], str]
 
 _OPEN, _CLOSE = "<think>", "</think>"
 _LONG = 16
 """Characters of a text that nobody writes again by chance."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Thought:
+    """The thinking of an answer.
+
+    Attributes:
+        text: the thinking itself; empty where there is none.
+        lead: what the answer says before it, where it is part of the answer.
+        apart: it is given beside the answer.
+    """
+
+    text: str = ""
+    lead: str = ""
+    apart: bool = False
 
 
 def omissions(conversation: Conversation, rendered: str, render: Render) -> list[str]:
@@ -31,14 +50,18 @@ def omissions(conversation: Conversation, rendered: str, render: Render) -> list
         render: renders another one the same way.
 
     Returns:
-        `tools_not_shown` and `thinking_not_shown`, each at most once.
+        `tools_not_shown`, `thinking_not_shown` and `words_not_shown`, each at most once.
     """
     codes: list[str] = []
     if conversation.tools and not _shows_tools(conversation, rendered, render):
         codes.append("tools_not_shown")
-    thoughts = [_thinking(turn) for turn in conversation.turns]
-    if any(thoughts) and not _shows_thinking(conversation, thoughts, rendered, render):
+    thoughts = [_thought(turn) for turn in conversation.turns]
+    if any(one.text for one in thoughts) and not _shows_thinking(
+        conversation, thoughts, rendered, render
+    ):
         codes.append("thinking_not_shown")
+    if any(one.lead for one in thoughts) and not _shows_leads(conversation, thoughts, render):
+        codes.append("words_not_shown")
     return codes
 
 
@@ -62,11 +85,11 @@ def _description(tool: JsonObject) -> str:
 
 
 def _shows_thinking(
-    conversation: Conversation, thoughts: list[str], rendered: str, render: Render
+    conversation: Conversation, thoughts: list[_Thought], rendered: str, render: Render
 ) -> bool:
     turns = conversation.turns
-    given = [thought for thought in thoughts if thought]
-    said = "\n".join(_said(turn, thought) for turn, thought in zip(turns, thoughts, strict=True))
+    given = [thought.text for thought in thoughts if thought.text]
+    said = "\n".join(map(_said, turns, thoughts))
     if all(
         len(text) >= _LONG
         and text not in said
@@ -75,46 +98,62 @@ def _shows_thinking(
     ):
         return True
     # a template that shows thinking shows a word that stands in its place
-    probes = [f"packcli-thinking-{number}." if text else "" for number, text in enumerate(thoughts)]
-    probed = [_with(probe, turn) for turn, probe in zip(turns, probes, strict=True)]
+    held = [bool(thought.text) for thought in thoughts]
+    return _shows_probes(conversation, held, [*map(_probed, thoughts)], render)
+
+
+def _shows_leads(conversation: Conversation, thoughts: list[_Thought], render: Render) -> bool:
+    """Tell whether a word shows that is put between the words before thinking and the thinking."""
+    held = [bool(thought.lead) for thought in thoughts]
+    return _shows_probes(conversation, held, [partial(_before, _OPEN)] * len(held), render)
+
+
+def _shows_probes(
+    conversation: Conversation,
+    held: list[bool],
+    put: Sequence[Callable[[Turn, str], Turn]],
+    render: Render,
+) -> bool:
+    """Put a word of its own into every turn that holds what is looked for; tell if all show."""
+    probes = {n: f"packcli-probe-{n}." for n, holds in enumerate(held) if holds}
+    turns = [
+        put[n](turn, probes[n]) if n in probes else turn
+        for n, turn in enumerate(conversation.turns)
+    ]
     try:
-        shown = render(replace(conversation, turns=tuple(probed)))
+        shown = render(replace(conversation, turns=tuple(turns)))
     except Rejection:
         return True
-    return all(probe in shown for probe in probes)
+    return all(probe in shown for probe in probes.values())
 
 
-def _thinking(turn: Turn) -> str:
-    """Return the thinking of an answer, kept apart or where templates look for it; else nothing."""
+def _thought(turn: Turn) -> _Thought:
+    """Find the thinking of an answer, kept apart or where templates look for it."""
     if turn.role != "assistant":
-        return ""
+        return _Thought()
     if apart := (turn.reasoning_content or "").strip():
-        return apart
+        return _Thought(apart, apart=True)
     before, close, _ = turn.text.partition(_CLOSE)
-    return before.rpartition(_OPEN)[2].strip() if close else ""
+    lead, _, text = before.rpartition(_OPEN)
+    return _Thought(text.strip(), lead.strip()) if close else _Thought()
 
 
-def _said(turn: Turn, thought: str) -> str:
+def _said(turn: Turn, thought: _Thought) -> str:
     """Return what a turn says beside its thinking."""
-    return turn.text.replace(thought, "", 1) if _within(turn, thought) else turn.text
+    return turn.text if thought.apart else turn.text.replace(thought.text, "", 1)
 
 
-def _within(turn: Turn, thought: str) -> bool:
-    return bool(thought) and not (turn.reasoning_content or "").strip()
+def _probed(thought: _Thought) -> Callable[[Turn, str], Turn]:
+    """Put a word into the place of thinking, or before its end where that is in the answer."""
+    if thought.apart:
+        return lambda turn, probe: replace(turn, reasoning_content=probe)
+    return partial(_before, _CLOSE)
 
 
-def _with(probe: str, turn: Turn) -> Turn:
-    """Put a word into the place of the thinking, or before its end where that is in the answer."""
-    if not probe:
-        return turn
-    if not _within(turn, probe):
-        return replace(turn, reasoning_content=probe)
-    return replace(turn, content=_before_close(probe, turn.content))
-
-
-def _before_close(probe: str, content: str | tuple[Part, ...]) -> str | tuple[Part, ...]:
-    if isinstance(content, str):
-        return content.replace(_CLOSE, probe + _CLOSE, 1)
-    return tuple(
-        replace(part, text=part.text.replace(_CLOSE, probe + _CLOSE, 1)) for part in content
-    )
+def _before(mark: str, turn: Turn, probe: str) -> Turn:
+    """Put a word before the first mark of an answer."""
+    if isinstance(turn.content, str):
+        return replace(turn, content=turn.content.replace(mark, probe + mark, 1))
+    texts = (part.text.replace(mark, probe + mark, 1) for part in turn.content)
+    parts = zip(turn.content, texts, strict=True)
+    return replace(turn, content=tuple(replace(part, text=text) for part, text in parts))

@@ -211,7 +211,7 @@ class TextEncoder:
             InputError: as `encode`.
         """
         if conversation.text is not None:
-            return []
+            return ["tools_not_shown"] if conversation.tools else []
         render = partial(self._render, self._chat(conversation))
         return omissions(conversation, rendered, render)
 

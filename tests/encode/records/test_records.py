@@ -120,6 +120,20 @@ def test_two_system_prompts_must_agree():
             "keep one, or put all into images",
         ),
         (answer(loss_scale=0.5, weight=2), "bad_record", "turn 2: loss_scale and weight differ"),
+        (answer(content="a", value="b"), "bad_record", "turn 2: content and value differ; keep"),
+        (answer(content="", value="b"), "bad_record", "turn 2: content and value differ; keep"),
+        (answer(**{"from": "human"}), "bad_record", "turn 2: role and from differ; keep one"),
+        (
+            answer(content=[{"type": "text", "text": "a", "value": "b"}]),
+            "bad_record",
+            "turn 2: text and value differ; keep one of them",
+        ),
+        (user("?", nframes=4, num_frames=8), "bad_record", "nframes and num_frames differ; keep"),
+        (
+            user("?", fps=1, mm_processor_kwargs={"fps": 2}),
+            "bad_record",
+            "fps of the record and fps of mm_processor_kwargs differ; keep one of them",
+        ),
         (answer(loss_scale=0, weight=1), "bad_record", "loss_scale and weight differ; keep one"),
         (
             answer(thinking="a", reasoning="b"),

@@ -13,6 +13,7 @@ TOOLS = [{"type": "function", "function": {"name": "sum", "description": "adds t
 FIRST = "{%- if tools %}{{ tools | tojson }}{% endif %}"
 HEAD = "{{- '<|im_start|>' + message.role + '\\n' }}"
 THINKING, TOOLLESS = ["thinking_not_shown"], ["tools_not_shown"]
+WORDS = ["words_not_shown"]
 FORMS = {
     "no": "",
     "all": "{{ message.reasoning_content }}",
@@ -66,6 +67,10 @@ def test_thinking_kept_apart(tmp_path, key, form, thoughts, found):
         ([f"{THOUGHT}</think>4", "5"], THINKING),
         (["<think>\n\n</think>4", "5"], []),
         (["4", "<think>4</think>4"], []),
+        (["4", f"Let me see. <think>{THOUGHT}</think>4"], []),
+        ([f"Let me see. <think>{THOUGHT}</think>4", "5"], THINKING + WORDS),
+        (["4 <think>\n</think>4", "5"], WORDS),
+        (["Let me <b>see</b>. 4", "5"], []),
     ],
 )  # fmt: skip
 def test_thinking_inside_an_answer(tmp_path, answers, found):
@@ -96,7 +101,9 @@ def test_tools(tmp_path, source, tools, found, said):
 
 
 def test_text_shows_whole(tiny):
-    assert tiny.omitted(read_record({"text": f"<think>{THOUGHT}</think>"}), "") == []
+    record = {"text": f"Let me see. <think>{THOUGHT}</think>"}
+    assert tiny.omitted(read_record(record), "") == []
+    assert tiny.omitted(read_record(record | {"tools": TOOLS}), "") == TOOLLESS
 
 
 def test_thinking_that_is_shown_is_not_rendered_again(tmp_path, monkeypatch):
@@ -122,3 +129,11 @@ def test_templates_of_the_qwen_models(encoder_of, model, found):
     records = [{"messages": one}, {"messages": two}, {"messages": chat({}), "tools": TOOLS}]
     talks = map(read_record, records)
     assert [encoder.omitted(talk, encoder.render(talk)) for talk in talks] == found
+
+
+def test_templates_that_take_thinking_out_of_an_answer_drop_what_stands_before_it(encoder_of):
+    answers = f"Let me see. <think>\n{THOUGHT}\n</think>\n\n4", f"<think>{THOUGHT}</think>4"
+    talks = [read_record({"messages": chat({"content": one})}) for one in answers]
+    encoder = encoder_of("qwen3_5")
+    assert "Let me see" not in encoder.render(talks[0])
+    assert [encoder.omitted(talk, encoder.render(talk)) for talk in talks] == [WORDS, []]
