@@ -122,6 +122,16 @@ def _check_alone(epochs: list[float] | None) -> None:
         raise click.UsageError(f"--plan holds them already: leave out {', '.join(given)}")
 
 
+def _balance(summary: PackSummary) -> str:
+    longer, least = (100 * (of - 1) for of in (summary.imbalance, summary.least_imbalance))
+    line = f"balance  steps of {summary.ranks} ranks take {longer:.2f} % longer than equal shares"
+    if least > 0:
+        line += f", no plan of as many packs less than {least:.2f} %"
+    if over := summary.packs % summary.ranks:
+        line += f"; the last step has {counted(over, 'packs')}"
+    return line
+
+
 def describe(summary: PackSummary) -> str:
     """Say in a few lines what pack did."""
     optimal = " (optimal)" if summary.excess == 0 else ""
@@ -132,12 +142,7 @@ def describe(summary: PackSummary) -> str:
         f"fill     {100 * summary.fill:.2f} %; {bound}{optimal}",
     ]
     if summary.ranks > 1:
-        longer, least = (100 * (of - 1) for of in (summary.imbalance, summary.least_imbalance))
-        floor = f", no plan of as many packs less than {least:.2f} %"
-        lines.append(
-            f"balance  steps of {summary.ranks} ranks take {longer:.2f} % longer than equal shares"
-            + (floor if summary.least_imbalance > 1 else "")
-        )
+        lines.append(_balance(summary))
     if summary.padding:
         share = 100 * summary.padding / (summary.tokens + summary.padding)
         lines.append(f"padding  {counted(summary.padding, 'tokens')}, {share:.2f} % of all")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from packcli.pack.deal import deal_to
+from packcli.pack.exchange import MOST_PACKS, Load, exchanged
 from packcli.pack.spread import spread_to
 
 if TYPE_CHECKING:
@@ -125,7 +127,16 @@ def evened(
             continue
         if (now := _imbalance(plan, samples, options)) < waits:
             best, waits = plan, now
-    return best
+    if waits <= least + _NEAR or best.counts.size > MOST_PACKS:
+        return best
+    budgets = samples.demands(options)
+    load = Load(
+        np.square(samples.lengths, dtype=np.int64),
+        np.array([need for need, _ in budgets], np.int64),
+        np.array([most for _, most in budgets], np.int64),
+        options.ranks,
+    )
+    return exchanged(best, load, partial(step_imbalance, ranks=options.ranks), least + _NEAR)
 
 
 def _imbalance(plan: Arrangement, samples: Samples, options: PlanOptions) -> float:

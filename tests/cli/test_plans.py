@@ -80,7 +80,8 @@ def test_the_balance_of_steps_is_printed(call, encoded, tmp_path):
     assert head.endswith("imbalance  at least")
     assert row.split()[-2:] == [f"{longer}%", f"{least}%"]
     packed = call("pack", encoded(), "-o", tmp_path / "x", *flags).out
-    assert f"\nbalance  steps of 4 ranks take {longer} % longer than equal shares\n" in packed
+    told = f"\nbalance  steps of 4 ranks take {longer} % longer than equal shares"
+    assert f"{told}; the last step has 2 packs\n" in packed
     assert "imbalance" not in call("plan", encoded()).out
     assert "\nbalance " not in call("pack", encoded(), "-o", tmp_path / "y").out
 
