@@ -30,7 +30,7 @@ class RejectedLine(TypedDict):
 
 
 class WarnedLine(TypedDict):
-    """A record that is kept although there is something to be known of it.
+    """Something to be known of a record, which may be kept all the same.
 
     Attributes:
         file: short name of the input.
@@ -130,7 +130,7 @@ FAULT = "packcli_fault"
 """The warning that counts records on which packcli itself failed; they are rejected."""
 
 OF_RECORDS = frozenset(WARNINGS.keys() - {FAULT, "fast_library_differs"})
-"""Warnings of single records that are kept, which `packcli lint` names."""
+"""Warnings of single records, which `packcli lint` names."""
 
 ADVICE: dict[str, str] = {
     "thinking_not_shown": "let it be where earlier turns are meant to lose theirs; else write it "
