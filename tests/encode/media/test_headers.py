@@ -3,11 +3,11 @@ import random
 import struct
 
 import pytest
-from PIL import Image, PngImagePlugin, TiffImagePlugin
+from PIL import Image, PngImagePlugin, TiffImagePlugin, features
 
 from packcli.contract.errors import Rejection
 from packcli.encode.media import endings, images
-from packcli.encode.media.headers import gif, plain_size
+from packcli.encode.media.headers import avif, gif, plain_size
 from packcli.encode.media.headers.exif import OddExifError, sideways
 from packcli.encode.media.headers.gif import TAIL, behind_blocks, ends_whole
 from packcli.encode.media.headers.still import Still
@@ -23,9 +23,14 @@ MODES = {
     "TIFF": ("RGB", "L", "CMYK"),
     "WEBP": ("RGB", "RGBA"),
 }
+AVIF = features.check("avif")
+if AVIF:
+    MODES["AVIF"] = ("RGB", "RGBA", "L")
 LEFT = {("JPEG", "CMYK"), ("TIFF", "CMYK")}
 FILES = [(kind, mode) for kind, modes in MODES.items() for mode in modes]
-WITH_EXIF = ("JPEG", "PNG", "WEBP")
+WITH_EXIF = ("JPEG", "PNG", "WEBP", *(["AVIF"] if AVIF else []))
+MOVING = ("GIF", "PNG", "WEBP", *(["AVIF"] if AVIF else []))
+NEEDS_AVIF = pytest.mark.skipif(not AVIF, reason="this Pillow writes no AVIF")
 
 
 def saved(kind, mode="RGB", size=(61, 47), **options):
@@ -100,7 +105,7 @@ def test_tiff_of_both_byte_orders(order, packed, monkeypatch):
     assert plain(data) == Still(47, 61)
 
 
-@pytest.mark.parametrize("kind", ["GIF", "PNG", "TIFF", "WEBP"])
+@pytest.mark.parametrize("kind", [*MOVING, "TIFF"])
 def test_frames_are_counted(kind, monkeypatch):
     assert plain(frames(kind)) == Still(47, 61, animated=True)
     assert plain(frames(kind, 1)) == Still(47, 61)
@@ -212,6 +217,118 @@ def test_an_orientation_that_is_turned_off():
         assert (size.height, size.width) == expected
 
 
+XMP = b'<rdf:Description tiff:Orientation="6"/>'
+KEPT = ("none", "plain", "sub")
+"""EXIF data: none, such as Pillow writes anew without fail, and with a directory inside."""
+
+
+def avif_file(orientation=None, kept="none", frames=1, mode="RGB", **options):
+    """An AVIF file, see-through in its own way if the mode is RGBA."""
+    pictures = [Image.radial_gradient("L").rotate(30 * n).resize((61, 47)) for n in range(frames)]
+    pictures = [picture.convert(mode) for picture in pictures]
+    if mode == "RGBA":
+        for number, picture in enumerate(pictures):
+            picture.putalpha(Image.linear_gradient("L").rotate(20 * number).resize((61, 47)))
+    tags = Image.Exif()
+    if kept != "none":
+        tags[0x010F], tags[0x011A], tags[0x0128] = "maker", 72.0, 2
+    if kept == "sub":
+        tags.get_ifd(0x8769)[0x9003] = "2020:01:01 00:00:00"
+    if orientation is not None:
+        tags[0x0112] = orientation
+    if len(tags):
+        options["exif"] = tags
+    if frames > 1:
+        options |= {"save_all": True, "append_images": pictures[1:]}
+    out = io.BytesIO()
+    pictures[0].save(out, "AVIF", speed=10, **options)
+    return out.getvalue()
+
+
+@NEEDS_AVIF
+@pytest.mark.parametrize("xmp", [None, XMP])
+@pytest.mark.parametrize("kept", KEPT)
+@pytest.mark.parametrize("orientation", [None, *range(1, 9)])
+def test_orientation_of_avif_is_the_one_of_the_image(orientation, kept, xmp, monkeypatch):
+    data = avif_file(orientation, kept, mode="RGBA", **({"xmp": xmp} if xmp else {}))
+    turned = orientation not in (None, 1)
+    sideways = orientation in (5, 6, 7, 8)
+    # Pillow writes a directory inside EXIF data anew, and may look at XMP
+    left = (turned and kept == "sub") or (xmp is not None and not turned)
+    assert plain(data) == (None if left else Still(47, 61, sideways=sideways))
+    pillow = (61, 47) if sideways or (xmp and not turned) else (47, 61)
+    assert by_pillow(data, monkeypatch) == (*pillow, False)
+
+
+@NEEDS_AVIF
+@pytest.mark.parametrize("orientation", [None, 3, 6, 8])
+def test_exif_of_avif_that_says_something_else_does_not_count(orientation, monkeypatch):
+    data = avif_file(orientation, "plain")
+    unit, turned = b"\x01\x28\0\3\0\0\0\1\0\2", b"\x01\x12\0\3\0\0\0\1\0\6"
+    assert data.count(unit) == 1
+    other = data.replace(unit, turned)
+    assert plain(other) == Still(47, 61, sideways=orientation in (6, 8))
+    assert told(plain(other)) == by_pillow(other, monkeypatch)
+
+
+@NEEDS_AVIF
+@pytest.mark.parametrize("mode", ["RGB", "RGBA", "L"])
+@pytest.mark.parametrize("options", [{}, {"icc_profile": b"profile" * 9}, {"subsampling": "4:4:4"}])
+def test_frames_of_avif(mode, options, monkeypatch):
+    for count in (2, 5):
+        data = avif_file(frames=count, mode=mode, **options)
+        assert plain(data) == Still(47, 61, animated=True)
+        assert by_pillow(data, monkeypatch) == (47, 61, True)
+
+
+@NEEDS_AVIF
+@pytest.mark.parametrize("frames", [1, 3])
+def test_an_avif_that_is_cut_or_points_beyond_its_end(frames, monkeypatch):
+    data = avif_file(frames=frames)
+    for stop in range(40, len(data), 13):
+        assert plain(data[:stop]) is None
+        assert by_pillow(data[:stop], monkeypatch) == "media_undecodable"
+    # the box of the bytes is whole, and they reach beyond it
+    short = bytearray(data[:-20])
+    place = short.rfind(b"mdat") - 4
+    short[place : place + 4] = (len(short) - place).to_bytes(4, "big")
+    assert plain(bytes(short)) is None
+
+
+@NEEDS_AVIF
+def test_a_pillow_without_avif_is_asked(monkeypatch):
+    monkeypatch.setattr(avif, "_by_pillow", lambda: False)
+    assert plain(avif_file()) is None
+
+
+@NEEDS_AVIF
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"orientation": 7, "kept": "plain", "mode": "RGBA", "xmp": XMP},
+        {"orientation": 1, "kept": "sub", "icc_profile": b"profile"},
+        {"frames": 3},
+        {"frames": 3, "mode": "RGBA"},
+    ],
+)
+def test_damaged_descriptions_of_avif(options, monkeypatch):
+    whole = avif_file(**options)
+    end = whole.rfind(b"mdat") + 40
+    draw = random.Random(str(options))
+    sure = 0
+    for _ in range(1500):
+        data = bytearray(whole)
+        for _ in range(draw.choice((1, 1, 1, 2, 3))):
+            place = draw.randrange(end)
+            data[place] = draw.choice((0, 1, 2, 0xFF, data[place] ^ 1 << draw.randrange(8)))
+        still = plain(bytes(data))
+        if still is not None and still.height * still.width <= images.MAX_PIXELS:
+            sure += 1
+            assert by_pillow(bytes(data), monkeypatch) == told(still)
+    assert sure > 0
+
+
 def test_a_directory_that_is_odd():
     whole = b"MM\0*" + struct.pack(">LHHHLHHL", 8, 1, 0x112, 3, 1, 6, 0, 0)
     assert sideways(whole) is True
@@ -298,7 +415,7 @@ def test_a_file_that_is_cut_short(kind, monkeypatch):
     ("kind", "mode"),
     [
         *FILES,
-        *[("frames", k) for k in ("GIF", "PNG", "WEBP")],
+        *[("frames", k) for k in MOVING],
         ("jpeg", "TIFF"),
         *[("exif", k) for k in WITH_EXIF],
     ],

@@ -11,7 +11,7 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING
 
-from packcli.encode.media.headers import bmp, gif, jpeg, png, tiff, webp
+from packcli.encode.media.headers import avif, bmp, gif, jpeg, png, tiff, webp
 from packcli.encode.media.headers.still import HEAD, Contents
 
 if TYPE_CHECKING:
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from packcli.encode.media.headers.still import Still
 
 _READERS: dict[bytes, Callable[[Contents], Still | None]] = {
-    magic: module.read for module in (bmp, gif, jpeg, png, tiff, webp) for magic in module.MAGICS
+    magic: module.read
+    for module in (avif, bmp, gif, jpeg, png, tiff, webp)
+    for magic in module.MAGICS
 }
 """By the first four bytes, or two."""
 
