@@ -17,6 +17,7 @@ from packcli.encode.media.headers.boxes import (
     handler,
     must,
     orientation,
+    parts,
     properties,
     sides,
     walk,
@@ -135,17 +136,16 @@ def _only_data(contents: Contents, place: int) -> None:
 
 
 def _items(meta: bytes) -> _Items:
-    boxes = walk(meta, 4, len(meta))
-    parts = {kind: meta[start:stop] for kind, start, stop in boxes}
-    must(meta[:4] == bytes(4) and len(parts) == len(boxes) and _PARTS.issuperset(parts))
-    must(boxes[0][0] == b"hdlr" and handler(parts[b"hdlr"]) == b"pict")
-    version, primary = struct.unpack(">LH", parts[b"pitm"])
+    found = parts(meta, _PARTS, 4)
+    must(meta[:4] == bytes(4) and next(iter(found), b"") == b"hdlr")
+    must(handler(found[b"hdlr"]) == b"pict")
+    version, primary = struct.unpack(">LH", found[b"pitm"])
     must(version == 0)
     items = _Items(primary)
-    _kinds(items, parts[b"iinf"])
-    _places(items, parts[b"iloc"])
-    _properties(items, parts[b"iprp"])
-    _references(items, parts.get(b"iref", bytes(4)))
+    _kinds(items, found[b"iinf"])
+    _places(items, found[b"iloc"])
+    _properties(items, found[b"iprp"])
+    _references(items, found.get(b"iref", bytes(4)))
     return items
 
 

@@ -69,6 +69,25 @@ def walk(data: bytes, place: int, end: int) -> list[Box]:
     return found
 
 
+def parts(body: bytes, known: frozenset[bytes], place: int = 0) -> dict[bytes, bytes]:
+    """Return the boxes that fill a body from a place on, by kind.
+
+    Raises:
+        OddBoxError: they do not fill it, or one is not known or there twice.
+        struct.error: the last one is less than a box.
+    """
+    found: dict[bytes, bytes] = {}
+    end = len(body)
+    while place < end:
+        length, kind = _BOX.unpack_from(body, place)
+        stop = place + length
+        if length < _HEADER or stop > end or kind in found or kind not in known:
+            raise OddBoxError
+        found[kind] = body[place + _HEADER : stop]
+        place = stop
+    return found
+
+
 def properties(
     data: bytes, place: int, end: int, passed: frozenset[bytes] = frozenset()
 ) -> list[Property]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
 
 from packcli.encode.media.headers.boxes import (
     LONGEST_SIDE,
@@ -11,15 +10,15 @@ from packcli.encode.media.headers.boxes import (
     handler,
     must,
     orientation,
+    parts,
     properties,
     walk,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Set as AbstractSet
-
 _MOST_TRACKS = 2
 _TRACK = frozenset({b"tkhd", b"edts", b"tref", b"mdia"})
+_EDITS = frozenset({b"elst"})
+_REFERENCES = frozenset({b"auxl", b"prem"})
 _MEDIA = frozenset({b"mdhd", b"hdlr", b"minf"})
 _INFORMATION = frozenset({b"vmhd", b"nmhd", b"dinf", b"stbl"})
 _SAMPLES = frozenset({b"stsd", b"stts", b"stsc", b"stsz", b"stco", b"stss"})
@@ -56,44 +55,36 @@ def frames(moov: bytes, size: int) -> tuple[tuple[int, int], int, int]:
 
 def _track(body: bytes, size: int) -> tuple[int, int, tuple[int, int], int, int]:
     """Return number, the number of the track that it is the alpha of, sides, orientation, count."""
-    parts = _parts(body, _TRACK)
-    head = parts[b"tkhd"]
+    track = parts(body, _TRACK)
+    head = track[b"tkhd"]
     length, form = _HEADERS.get(head[0], (0, ""))
     must(len(head) == length)
     number, lasting, width, height = struct.unpack(form, head)
     sides = height >> 16, width >> 16
     must(number > 0 and all(0 < side <= LONGEST_SIDE for side in sides))
-    must(_plays(parts.get(b"edts"), lasting))
-    media = _parts(parts[b"mdia"], _MEDIA)
+    must(_plays(track.get(b"edts"), lasting))
+    media = parts(track[b"mdia"], _MEDIA)
     told = media[b"mdhd"]
-    alpha_of = _alpha_of(parts.get(b"tref", b""))
+    alpha_of = _alpha_of(track.get(b"tref", b""))
     must((told[0], len(told)) in {(0, 24), (1, 36)})
     must(handler(media[b"hdlr"]) == (b"auxv" if alpha_of else b"pict"))
-    samples = _parts(_parts(media[b"minf"], _INFORMATION)[b"stbl"], _SAMPLES)
+    samples = parts(parts(media[b"minf"], _INFORMATION)[b"stbl"], _SAMPLES)
     turned = _turned(samples[b"stsd"])
     return number, alpha_of, sides, turned, _count(samples, size)
-
-
-def _parts(body: bytes, known: AbstractSet[bytes]) -> dict[bytes, bytes]:
-    """Return the boxes in a body, by kind."""
-    boxes = walk(body, 0, len(body))
-    parts = {kind: body[start:stop] for kind, start, stop in boxes}
-    must(len(parts) == len(boxes) and parts.keys() <= known)
-    return parts
 
 
 def _plays(edits: bytes | None, lasting: int) -> bool:
     """Whether a list of edits plays the track, once or over and over."""
     if edits is None:
         return True
-    told = _parts(edits, {b"elst"}).get(b"elst", b"")
+    told = parts(edits, _EDITS).get(b"elst", b"")
     version, flags, count = struct.unpack_from(">B3sL", told)
     (length,) = struct.unpack_from(">Q" if version else ">L", told, 8)
     return version <= 1 and flags[2] <= 1 and count == 1 and length > 0 and lasting > 0
 
 
 def _alpha_of(references: bytes) -> int:
-    found = _parts(references, {b"auxl", b"prem"})
+    found = parts(references, _REFERENCES)
     must(all(len(body) == 4 for body in found.values()))  # noqa: PLR2004 - one number
     return int.from_bytes(found.get(b"auxl", b""), "big")
 
