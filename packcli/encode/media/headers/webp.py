@@ -15,7 +15,10 @@ MAGICS = (b"RIFF",)
 _SHORTEST = 30
 _HEADER = 12
 _MOST_CHUNKS = 256
-_CORNERS = (0, 3, 6, 9)
+_CORNERS = (0, 24, 48, 72)
+_START = 34
+"""Bytes that tell the size of a frame, also inside an animation."""
+
 _ALPHA = 0x10
 _FLAGS = {b"ICCP": 0x20, b"EXIF": 0x08, b"XMP ": 0x04, b"ANIM": 0x02}
 _KNOWN = {b"VP8X", b"ICCP", b"ALPH", b"VP8 ", b"VP8L", b"EXIF", b"XMP ", b"ANIM", b"ANMF"}
@@ -42,14 +45,14 @@ def _extended(contents: Contents) -> Still | None:
     if chunks is None or head[16:20] != b"\x0a\0\0\0":
         return None
     # what the flags do not announce is not looked at
-    kinds = {kind for kind, _, _ in chunks}
+    kinds = {kind for kind, *_ in chunks}
     announced = sum(flag for kind, flag in _FLAGS.items() if kind in kinds)
     if head[20] & ~_ALPHA != announced:
         return None
-    moving = [(place, length) for kind, place, length in chunks if kind == b"ANMF"]
+    moving = [(place, length, start) for kind, place, length, start in chunks if kind == b"ANMF"]
     frames = [
-        _frame(kind, contents.at(place, 10), length)
-        for kind, place, length in chunks
+        _frame(kind, start[:10], length)
+        for kind, _, length, start in chunks
         if kind in {b"VP8 ", b"VP8L"}
     ]
     if moving and not frames and b"ALPH" not in kinds and _all_fit(contents, moving, canvas):
@@ -62,17 +65,19 @@ def _extended(contents: Contents) -> Still | None:
     return Still(*canvas, sideways=turned, animated=animated) if frames == [canvas] else None
 
 
-def _all_fit(contents: Contents, frames: list[tuple[int, int]], canvas: tuple[int, int]) -> bool:
+def _all_fit(
+    contents: Contents, frames: list[tuple[int, int, bytes]], canvas: tuple[int, int]
+) -> bool:
     """Whether every frame of an animation is whole, and inside the canvas.
 
     Args:
         contents: the file.
-        frames: place and length of each.
+        frames: place, length and first bytes of each.
         canvas: height and width.
     """
-    for place, length in frames:
-        head = contents.at(place, 42)
-        left, top, width, height = (int.from_bytes(head[n : n + 3], "little") for n in _CORNERS)
+    for place, length, start in frames:
+        head, corner = start, int.from_bytes(start[:12], "little")
+        left, top, width, height = (corner >> bits & 0xFFFFFF for bits in _CORNERS)
         kind, size = head[16:20], int.from_bytes(head[20:24], "little")
         body, used = head[24:34], 24 + size + size % 2
         if kind == b"ALPH":
@@ -88,16 +93,19 @@ def _all_fit(contents: Contents, frames: list[tuple[int, int]], canvas: tuple[in
     return True
 
 
-def _chunks(contents: Contents) -> list[tuple[bytes, int, int]] | None:
-    """List kind, place and length; None where they do not fill the file, or are unknown."""
-    found: list[tuple[bytes, int, int]] = []
+def _chunks(contents: Contents) -> list[tuple[bytes, int, int, bytes]] | None:
+    """List kind, place, length and first bytes; None where they do not fill the file.
+
+    Nor where one is unknown.
+    """
+    found: list[tuple[bytes, int, int, bytes]] = []
     place = _HEADER
     while place < contents.size and len(found) < _MOST_CHUNKS:
-        mark = contents.at(place, 8)
-        length = int.from_bytes(mark[4:], "little")
-        found.append((mark[:4], place + 8, length))
+        mark = contents.at(place, 8 + _START)
+        length = int.from_bytes(mark[4:8], "little")
+        found.append((mark[:4], place + 8, length, mark[8:]))
         place += 8 + length + length % 2
-    kinds = [kind for kind, _, _ in found]
+    kinds = [kind for kind, *_ in found]
     once = [kind for kind in kinds if kind != b"ANMF"]
     whole = place == contents.size and len({*once}) == len(once) and _KNOWN.issuperset(kinds)
     if b"ANMF" in kinds or b"ANIM" in kinds:
@@ -107,8 +115,8 @@ def _chunks(contents: Contents) -> list[tuple[bytes, int, int]] | None:
     return found if whole else None
 
 
-def _turned(contents: Contents, chunks: list[tuple[bytes, int, int]]) -> bool:
-    body = {kind: contents.at(p, n) for kind, p, n in chunks if kind in {b"EXIF", b"XMP "}}
+def _turned(contents: Contents, chunks: list[tuple[bytes, int, int, bytes]]) -> bool:
+    body = {kind: contents.at(p, n) for kind, p, n, _ in chunks if kind in {b"EXIF", b"XMP "}}
     turned = None
     if body.get(b"EXIF"):
         turned = sideways(body[b"EXIF"].removeprefix(_EXIF))
