@@ -113,7 +113,8 @@ REMEDIES: dict[str, str] = {
 
 WARNINGS: dict[str, str] = {
     "thinking_not_shown": "the chat template leaves out a turn's thinking",
-    "words_not_shown": "the chat template leaves out what an answer says before its thinking",
+    "words_not_shown": "the chat template leaves out what an answer says before its thinking, or "
+    "between two ends of it",
     "tools_not_shown": "the list of tools is left out, by the chat template or for want of turns",
     "second_shape_ignored": "a record has several shapes; the first of messages, conversations, "
     "conversation, prompt + completion, query + response, instruction + output is taken",
@@ -135,7 +136,7 @@ OF_RECORDS = frozenset(WARNINGS.keys() - {FAULT, "fast_library_differs"})
 ADVICE: dict[str, str] = {
     "thinking_not_shown": "let it be where earlier turns are meant to lose theirs; else write it "
     "into the answer, or use a template that shows reasoning_content",
-    "words_not_shown": "write it behind </think>, or drop it",
+    "words_not_shown": "write it behind the last </think>, or drop it",
     "tools_not_shown": "use a template that knows tools, or drop them",
     "second_shape_ignored": "drop the keys of the others",
     "media_bytes_not_kept": "keep them with --embed-media, or name files instead",

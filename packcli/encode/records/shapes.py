@@ -109,7 +109,7 @@ def _with_system(record: JsonObject, messages: Messages) -> Messages:
     first = cast("JsonObject", messages[0]) if messages and isinstance(messages[0], dict) else {}
     if ROLES.get(str(first.get("role") or first.get("from"))) != "system":
         return [{"role": "system", "content": system}, *messages]
-    if first.get("content", first.get("value")) != system:
+    if system not in {str(first.get(key)) for key in ("content", "value")}:
         raise Rejection("bad_record", "a system key and another system turn; keep one of them")
     return messages
 

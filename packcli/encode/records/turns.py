@@ -135,6 +135,9 @@ def _part(part: object, where: str, supply: MediaSupply) -> Part:
         raise Rejection("bad_record", f"{where}: a content part is {part!r:.40}; give an object")
     fields = cast("JsonObject", part)
     kind = _part_kind(fields, where)
+    if others := {_PART_KINDS[key] for key in _PART_KINDS if fields.get(key)} - {kind}:
+        told = f"{where}: a part of {kind} also holds {' and '.join(sorted(others))}"
+        raise Rejection("bad_record", f"{told}; make each a part of its own")
     if kind == "text":
         text = _written(fields, _TEXTS, where)
         if not isinstance(text, str):

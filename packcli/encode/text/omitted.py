@@ -30,11 +30,13 @@ class _Thought:
     Attributes:
         text: the thinking itself; empty where there is none.
         lead: what the answer says before it, where it is part of the answer.
+        more: what it says between the end of it and a second end.
         apart: it is given beside the answer.
     """
 
     text: str = ""
     lead: str = ""
+    more: str = ""
     apart: bool = False
 
 
@@ -60,7 +62,7 @@ def omissions(conversation: Conversation, rendered: str, render: Render) -> list
         conversation, thoughts, rendered, render
     ):
         codes.append("thinking_not_shown")
-    if any(one.lead for one in thoughts) and not _shows_leads(conversation, thoughts, render):
+    if not _shows_words(conversation, thoughts, render):
         codes.append("words_not_shown")
     return codes
 
@@ -102,10 +104,16 @@ def _shows_thinking(
     return _shows_probes(conversation, held, [*map(_probed, thoughts)], render)
 
 
-def _shows_leads(conversation: Conversation, thoughts: list[_Thought], render: Render) -> bool:
-    """Tell whether a word shows that is put between the words before thinking and the thinking."""
-    held = [bool(thought.lead) for thought in thoughts]
-    return _shows_probes(conversation, held, [partial(_before, _OPEN)] * len(held), render)
+def _shows_words(conversation: Conversation, thoughts: list[_Thought], render: Render) -> bool:
+    """Tell whether words show that are put beside those before thinking, and behind its end."""
+    return all(
+        _shows_probes(conversation, held, [partial(_beside, mark, form)] * len(held), render)
+        for mark, form, held in (
+            (_OPEN, "{probe}{mark}", [bool(thought.lead) for thought in thoughts]),
+            (_CLOSE, "{mark}{probe}", [bool(thought.more) for thought in thoughts]),
+        )
+        if any(held)
+    )
 
 
 def _shows_probes(
@@ -133,9 +141,10 @@ def _thought(turn: Turn) -> _Thought:
         return _Thought()
     if apart := (turn.reasoning_content or "").strip():
         return _Thought(apart, apart=True)
-    before, close, _ = turn.text.partition(_CLOSE)
+    before, close, behind = turn.text.partition(_CLOSE)
     lead, _, text = before.rpartition(_OPEN)
-    return _Thought(text.strip(), lead.strip()) if close else _Thought()
+    more = behind.rpartition(_CLOSE)[0]
+    return _Thought(text.strip(), lead.strip(), more.strip()) if close else _Thought()
 
 
 def _said(turn: Turn, thought: _Thought) -> str:
@@ -147,13 +156,14 @@ def _probed(thought: _Thought) -> Callable[[Turn, str], Turn]:
     """Put a word into the place of thinking, or before its end where that is in the answer."""
     if thought.apart:
         return lambda turn, probe: replace(turn, reasoning_content=probe)
-    return partial(_before, _CLOSE)
+    return partial(_beside, _CLOSE, "{probe}{mark}")
 
 
-def _before(mark: str, turn: Turn, probe: str) -> Turn:
-    """Put a word before the first mark of an answer."""
+def _beside(mark: str, form: str, turn: Turn, probe: str) -> Turn:
+    """Put a word before or behind the first mark of an answer."""
+    both = form.format(mark=mark, probe=probe)
     if isinstance(turn.content, str):
-        return replace(turn, content=turn.content.replace(mark, probe + mark, 1))
-    texts = (part.text.replace(mark, probe + mark, 1) for part in turn.content)
+        return replace(turn, content=turn.content.replace(mark, both, 1))
+    texts = (part.text.replace(mark, both, 1) for part in turn.content)
     parts = zip(turn.content, texts, strict=True)
     return replace(turn, content=tuple(replace(part, text=text) for part, text in parts))

@@ -128,6 +128,14 @@ def test_two_system_prompts_must_agree():
             "bad_record",
             "turn 2: text and value differ; keep one of them",
         ),
+        (
+            user([{"type": "text", "text": "look", "image": "a.png"}]),
+            "bad_record",
+            "turn 1: a part of text also holds image; make each a part of its own",
+        ),
+        (user([{"text": "look", "image": "a.png"}]), "bad_record", "a part of text also holds"),
+        (user([{"type": "image", "image": "a", "text": "b"}]), "bad_record", "also holds text"),
+        (user([{"type": "image", "image": "a", "video": "b"}]), "bad_record", "also holds video"),
         (user("?", nframes=4, num_frames=8), "bad_record", "nframes and num_frames differ; keep"),
         (
             user("?", fps=1, mm_processor_kwargs={"fps": 2}),
