@@ -116,6 +116,7 @@ def _supply(record: JsonObject) -> MediaSupply:
 def _options(record: JsonObject) -> dict[str, Any]:
     """Collect options of the whole record, which may stand in three places."""
     places = {"the record": record} | {key: record.get(key) for key in _OPTION_SOURCES}
+    _check_kwargs(places[_OPTION_SOURCES[0]], _OPTION_SOURCES[0])
     found = {
         place: read_options(cast("JsonObject", source), of_record=True)
         for place, source in places.items()
@@ -126,6 +127,17 @@ def _options(record: JsonObject) -> dict[str, Any]:
         name: agreed({f"{name} of {p}": held[name] for p, held in found.items() if name in held})
         for name in names
     }
+
+
+def _check_kwargs(kwargs: object, where: str) -> None:
+    """Refuse what is meant for the processor and not read; what is off changes nothing."""
+    if kwargs is None:
+        return
+    if not isinstance(kwargs, dict):
+        raise Rejection("bad_record", f"{where} is {kwargs!r:.40}; give an object")
+    for name, value in cast("JsonObject", kwargs).items():
+        if name not in OPTION_NAMES and value is not None and value is not False:
+            raise Rejection("bad_record", f"{where}: {name!s:.40} is not supported; drop it")
 
 
 def _turns(messages: list[Any], supply: MediaSupply) -> list[Turn]:

@@ -136,6 +136,12 @@ def test_two_system_prompts_must_agree():
         (user([{"text": "look", "image": "a.png"}]), "bad_record", "a part of text also holds"),
         (user([{"type": "image", "image": "a", "text": "b"}]), "bad_record", "also holds text"),
         (user([{"type": "image", "image": "a", "video": "b"}]), "bad_record", "also holds video"),
+        (user("?", mm_processor_kwargs='{"fps": 1}'), "bad_record", "mm_processor_kwargs is '{"),
+        (
+            user("?", mm_processor_kwargs={"fps": 1, "total_pixels": 9}),
+            "bad_record",
+            "mm_processor_kwargs: total_pixels is not supported; drop it",
+        ),
         (user("?", nframes=4, num_frames=8), "bad_record", "nframes and num_frames differ; keep"),
         (
             user("?", fps=1, mm_processor_kwargs={"fps": 2}),
