@@ -6,6 +6,7 @@ import os
 import struct
 from typing import TYPE_CHECKING
 
+from packcli.encode.media.headers import avif, contents_of
 from packcli.encode.media.headers.gif import TAIL, behind_blocks, colour_table, ends_whole
 
 if TYPE_CHECKING:
@@ -126,6 +127,11 @@ def _riff(stream: BinaryIO, size: int) -> bool:
     return int.from_bytes(stream.read(4), "little") + 8 > size
 
 
+def _avif(stream: BinaryIO, size: int) -> bool:
+    """Look at the items as well: the box of their bytes may be missing, or open at its end."""
+    return _boxes(stream, size) or avif.cut_short(contents_of(stream))
+
+
 def _bmp(stream: BinaryIO, size: int) -> bool:
     """Compute where rows without compression end; compressed ones are not judged."""
     stream.seek(10)
@@ -182,7 +188,7 @@ def _ebml_length(stream: BinaryIO) -> int | None:
 
 
 _IMAGES: dict[str, Callable[[BinaryIO, int], bool]] = {
-    "AVIF": _boxes,
+    "AVIF": _avif,
     "BMP": _bmp,
     "GIF": _gif,
     "JPEG": _jpeg,

@@ -34,13 +34,13 @@ def plain_size(stream: BinaryIO) -> Still | None:
     Args:
         stream: the file, seekable.
     """
-    contents = _contents(stream)
+    contents = contents_of(stream)
     magic = contents.head[:4]
     read = _READERS.get(magic) or _READERS.get(magic[:2])
     return None if read is None else read(contents)
 
 
-def _contents(stream: BinaryIO) -> Contents:
+def contents_of(stream: BinaryIO) -> Contents:
     """Reach for bytes at a place; of a file without filling a buffer each time."""
     if isinstance(stream, io.BytesIO):
         data = stream.getvalue()

@@ -98,6 +98,25 @@ def read(contents: Contents) -> Still | None:
     return None
 
 
+def cut_short(contents: Contents) -> bool:
+    """Tell whether an item ends behind the file; False where its place is not plain to see."""
+    place = 0
+    try:
+        while place < contents.size:
+            mark = contents.at(place, _HEADER)
+            if mark[4:] == b"meta":
+                meta, _ = _box(contents, place, b"meta")
+                found = {kind: meta[start:stop] for kind, start, stop in walk(meta, 4, len(meta))}
+                items = _Items(0)
+                _kinds(items, found[b"iinf"])
+                _places(items, found[b"iloc"])
+                return any(sum(span) > contents.size for span in items.places.values())
+            place += max(int.from_bytes(mark[:4], "big"), _HEADER)
+    except (OddBoxError, struct.error, LookupError):
+        pass  # Pillow's own affair
+    return False
+
+
 def _still(contents: Contents, place: int) -> Still:
     meta, place = _box(contents, place, b"meta")
     _only_data(contents, place)
