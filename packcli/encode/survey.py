@@ -109,6 +109,7 @@ def survey(
 def survey_part(job: EncodeJob, named: int | None, part: Part) -> dict[str, Any]:
     """Encode one part; return what `EncodeSummary.of` adds up, warnings, lengths and ids."""
     encoder = encoder_for(job, part)
+    encoder.media.store = None
     with seldom():
         return faithful(encoder, lambda: _survey(encoder, part, named))
 

@@ -53,11 +53,8 @@ def _retagged(message: object, block: str) -> object:
     if not isinstance(message, dict):
         return message
     told = cast("JsonObject", message)
-    key = "content" if "content" in told else "value"
-    text = told.get(key)
-    if not isinstance(text, str) or _TAG["video"] not in text:
-        return told
-    return {**told, key: text.replace(_TAG["video"], block)}
+    texts = {key: text for key in ("content", "value") if isinstance(text := told.get(key), str)}
+    return {**told, **{key: text.replace(_TAG["video"], block) for key, text in texts.items()}}
 
 
 def as_clip(conversation: Conversation, fps: float | None) -> Conversation:

@@ -226,6 +226,7 @@ def _reasoning(message: JsonObject, where: str) -> str | None:
 def _written(source: JsonObject, names: tuple[str, str], where: str) -> Any:  # noqa: ANN401 - any JSON value
     """Return what is written under either name; a number under the other is something else."""
     given = {k: source[k] for k in names if isinstance(source.get(k), str | list | dict)}
+    given = {name: value for name, value in given.items() if value} or given
     first, other = (source.get(name) for name in names)
     return agreed(given, where) if given else (other if first is None else first)
 

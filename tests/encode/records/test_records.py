@@ -121,7 +121,6 @@ def test_two_system_prompts_must_agree():
         ),
         (answer(loss_scale=0.5, weight=2), "bad_record", "turn 2: loss_scale and weight differ"),
         (answer(content="a", value="b"), "bad_record", "turn 2: content and value differ; keep"),
-        (answer(content="", value="b"), "bad_record", "turn 2: content and value differ; keep"),
         (answer(**{"from": "human"}), "bad_record", "turn 2: role and from differ; keep one"),
         (
             answer(content=[{"type": "text", "text": "a", "value": "b"}]),
@@ -183,6 +182,13 @@ def test_two_system_prompts_must_agree():
 )
 def test_faults_have_a_code_and_a_place(record, code, told):
     assert told in reject(record, code)
+
+
+@pytest.mark.parametrize("both", [("b", ""), ("", "b"), (None, "b"), ("b", 0.5), ("b", "b")])
+def test_a_field_that_is_empty_hides_no_other_name_of_it(both):
+    content, value = both
+    turns = read_record(answer(content=content, value=value)).turns
+    assert turns[1].text == "b"
 
 
 @pytest.mark.parametrize("content", ["", "  \n", None, [{"type": "text", "text": " "}]])
