@@ -99,10 +99,7 @@ class Encoder:
         underway = _each(self._check, self._tokenized(underway, outcome), outcome)
         outcome.samples += map(_sample, underway)
         outcome.warned += [
-            warned_line(name, one.raw.line, code, one.id)
-            for one in begun
-            if one.warned
-            for code in one.warned
+            warned_line(name, one.raw.line, code, one.id) for one in begun for code in one.warned
         ]
         outcome.rejected.sort(key=lambda line: line["offset"])
         return outcome

@@ -8,10 +8,10 @@ from PIL import Image, features
 from packcli.contract.errors import Rejection
 from packcli.encode.media import images
 from packcli.encode.media.endings import image_cut_short
-from packcli.encode.media.headers import plain_size
 from packcli.encode.media.headers.still import Still
 from packcli.encode.media.images import ImagePolicy, image_size
 from packcli.encode.media.sources import Source
+from tests.encode.media.written import exif, plain
 
 pytestmark = pytest.mark.skipif(not features.check("avif"), reason="this Pillow writes no AVIF")
 SIZE = (61, 47)
@@ -28,17 +28,6 @@ def saved(mode="RGB", count=1, size=SIZE, **options):
         options |= {"save_all": True, "append_images": pictures[1:]}
     pictures[0].save(out, "AVIF", speed=10, quality=40, **options)
     return out.getvalue()
-
-
-def exif(**tags):
-    made = Image.Exif()
-    for tag, value in tags.items():
-        made[int(tag.removeprefix("t"), 16)] = value
-    return made.tobytes()
-
-
-def plain(data):
-    return plain_size(io.BytesIO(data))
 
 
 def told(still):

@@ -13,6 +13,7 @@ from packcli.encode.media.headers.gif import TAIL, behind_blocks, ends_whole
 from packcli.encode.media.headers.still import Still
 from packcli.encode.media.images import ImagePolicy, image_size
 from packcli.encode.media.sources import Source
+from tests.encode.media.written import exif, plain
 
 POLICY = ImagePolicy()
 MODES = {
@@ -40,22 +41,11 @@ def saved(kind, mode="RGB", size=(61, 47), **options):
     return out.getvalue()
 
 
-def exif(**tags):
-    made = Image.Exif()
-    for tag, value in tags.items():
-        made[int(tag.removeprefix("t"), 16)] = value
-    return made.tobytes()
-
-
 def frames(kind, count=3):
     pictures = [Image.radial_gradient("L").rotate(30 * n).resize((61, 47)) for n in range(count)]
     out = io.BytesIO()
     pictures[0].save(out, kind, save_all=True, append_images=pictures[1:])
     return out.getvalue()
-
-
-def plain(data):
-    return plain_size(io.BytesIO(data))
 
 
 def by_pillow(data, monkeypatch):

@@ -76,15 +76,9 @@ def parts(body: bytes, known: frozenset[bytes], place: int = 0) -> dict[bytes, b
         OddBoxError: they do not fill it, or one is not known or there twice.
         struct.error: the last one is less than a box.
     """
-    found: dict[bytes, bytes] = {}
-    end = len(body)
-    while place < end:
-        length, kind = _BOX.unpack_from(body, place)
-        stop = place + length
-        if length < _HEADER or stop > end or kind in found or kind not in known:
-            raise OddBoxError
-        found[kind] = body[place + _HEADER : stop]
-        place = stop
+    boxes = walk(body, place, len(body))
+    found = {kind: body[start:stop] for kind, start, stop in boxes}
+    must(len(found) == len(boxes) and known.issuperset(found))
     return found
 
 
